@@ -1,0 +1,73 @@
+# The front door. The work is in CMakeLists.txt; `make help` lists what is here.
+#
+# Variables: PRESET (release), JOBS (all cores), CMAKE_ARGS (further options of cmake), PREFIX (for install),
+# TEST_ARGS (further options of ctest, for instance TEST_ARGS='-R select').
+
+PRESET ?= release
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+CMAKE_ARGS ?=
+TEST_ARGS ?=
+
+build_folder = $(if $(filter release,$(1)),build,build-$(1))
+configure = cmake --preset $(1) $(CMAKE_ARGS) --log-level=WARNING
+compile = cmake --build $(call build_folder,$(1)) -j $(JOBS)
+ctest = ctest --test-dir $(call build_folder,$(1)) -j $(JOBS) --output-on-failure --no-tests=error $(TEST_ARGS)
+
+.PHONY: all run test help asan tsan fuzz bench tidy format check install clean
+.DEFAULT_GOAL := all
+
+all: ## build everything; the program is build/qsa
+	@tools/setup.sh
+	@$(call configure,$(PRESET))
+	@$(call compile,$(PRESET))
+
+run: ## the main job: make a small real model, read it a long ledger, ask it eight questions
+	@tools/setup.sh
+	@$(call configure,$(PRESET))
+	@$(call compile,$(PRESET)) --target qsa_program
+	@$(call build_folder,$(PRESET))/qsa demo
+
+test: ## build everything and run every test
+	@tools/setup.sh test
+	@$(call configure,$(PRESET)) -DQSA_TESTS=ON
+	@$(call compile,$(PRESET))
+	@$(call ctest,$(PRESET))
+
+asan: ## the tests under address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory test PRESET=asan
+
+tsan: ## libqsa's tests of threads under the thread sanitizer
+	@$(MAKE) --no-print-directory test PRESET=tsan TEST_ARGS="-L threads $(TEST_ARGS)"
+
+bench: ## print the figures
+	@tools/setup.sh
+	@$(call configure,$(PRESET))
+	@$(call compile,$(PRESET)) --target qsa_program
+	@$(call build_folder,$(PRESET))/qsa bench
+
+tidy: ## clang-tidy over our sources
+	@tools/setup.sh check
+	@$(call configure,$(PRESET))
+	@git ls-files 'src/*.c' 'ggml/*.c' 'engine/*.c' 'cli/*.c' | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(call build_folder,$(PRESET))
+
+format: ## clang-format over our sources
+	@tools/setup.sh check
+	@tools/check_format.sh --fix
+
+check: ## the quick checks: format, layers, exported symbols
+	@tools/setup.sh check
+	@$(call configure,$(PRESET))
+	@$(call compile,$(PRESET))
+	@tools/check_format.sh
+	@python3 tools/check_layers.py
+	@tools/check_exports.sh $(call build_folder,$(PRESET))
+
+install: all ## install program, library, headers and manual under PREFIX (default /usr/local)
+	@cmake --install $(call build_folder,$(PRESET)) --prefix $(PREFIX)
+
+clean: ## remove what was built (the fetched ggml sources stay in the cache folder)
+	rm -rf build build-*/
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18

@@ -1,0 +1,49 @@
+# Compiler flags for everything of our own, by directory scope: included by the top folder after ggml.
+#
+# Results are bits, not approximations: no contraction that the source does not spell out, and nothing of -ffast-math.
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# Headers see our C flags only; what is C++ here belongs to ggml.
+add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off> $<$<COMPILE_LANGUAGE:C>:-Wall>
+                    $<$<COMPILE_LANGUAGE:C>:-Wextra>)
+if(QSA_WERROR)
+  add_compile_options($<$<COMPILE_LANGUAGE:C>:-Werror>)
+endif()
+
+if(QSA_SANITIZE STREQUAL "address")
+  set(QSA_SANITIZE_FLAGS -fsanitize=address,undefined)
+elseif(QSA_SANITIZE STREQUAL "thread")
+  set(QSA_SANITIZE_FLAGS -fsanitize=thread)
+elseif(QSA_SANITIZE)
+  message(FATAL_ERROR "QSA_SANITIZE is '${QSA_SANITIZE}'; it must be empty, address or thread")
+endif()
+if(QSA_SANITIZE)
+  list(APPEND QSA_SANITIZE_FLAGS -fno-sanitize-recover=all)
+  add_compile_options(${QSA_SANITIZE_FLAGS} -fno-omit-frame-pointer)
+  add_link_options(${QSA_SANITIZE_FLAGS})
+endif()
+
+# qsa_isa_flags(FILE...): gives each kernel file the instruction set its name ends in (..._avx2.c, ..._avx512.c).
+# One translation unit per instruction set; files without such an ending keep the baseline.
+function(qsa_isa_flags)
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    return()
+  endif()
+  foreach(file IN LISTS ARGN)
+    get_filename_component(name ${file} NAME)
+    if(name MATCHES "avx512")
+      set(flags -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c)
+    elseif(name MATCHES "avx2")
+      set(flags -mavx2 -mfma -mf16c)
+    else()
+      continue()
+    endif()
+    set_property(SOURCE ${file} APPEND PROPERTY COMPILE_OPTIONS ${flags})
+  endforeach()
+endfunction()
