@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: loads a qwen4exp GGUF and continues token lists.
+ *
+ * A qsa_model is a file, mapped, with its tokenizer: read-only, shared. A qsa_context is one cache (libqsa's, and the
+ * recurrent states beside it) with compute memory and threads; it runs batches of any mix of sequences. A qsa_session is
+ * one token list in a context: the caller feeds tokens and samples. On one machine the text does not depend on the chunk
+ * size, the thread count or what else is in the batch.
+ *
+ * Every function that can fail returns a qsa_status, leaves everything as it was, and says one line in
+ * qsa_engine_error(). */
+#ifndef QSA_ENGINE_H
+#define QSA_ENGINE_H
+
+#include <qsa/qsa.h>
+#include <stdbool.h>
+
+QSA_BEGIN_DECLS
+
+/* Detail of the calling thread's last failed engine call; one line. */
+const char *qsa_engine_error(void);
+
+/* ---- the model ---- */
+
+typedef struct qsa_model qsa_model;
+
+typedef enum qsa_weights {
+    QSA_WEIGHTS_NATIVE = 0, /* as in the file, mapped without copying */
+    QSA_WEIGHTS_F32 = 1     /* dequantised at load: exact comparison, small models */
+} qsa_weights;
+
+typedef struct qsa_model_options {
+    qsa_weights weights;
+} qsa_model_options;
+
+/* What QSA needs to know about a file. Strings belong to the model. */
+typedef struct qsa_model_info {
+    const char *name;         /* general.name, "" if none */
+    const char *architecture; /* "qwen4exp" */
+    const char *tokenizer;    /* tokenizer.ggml.pre */
+    uint32_t layers, qsa_layers;
+    uint32_t embedding, context, vocabulary;
+    uint32_t q_heads, kv_heads, head_dim, index_heads, index_dim, budget, ratio;
+    uint32_t rotary_dim, sections[3];
+    float theta, eps;
+    qsa_yarn yarn;
+    uint32_t experts, experts_used, streams, ngram_layers;
+    uint32_t shards;
+    uint64_t file_bytes, tensor_count, parameter_count;
+    bool ratios_missing;     /* compress_ratios missing or all 0 although indexer tensors exist: taken as 4, other engines run it dense */
+    const char *main_type;   /* type of most weight bytes, e.g. "q8_0" */
+    int32_t eos;             /* token id, -1 if none */
+} qsa_model_info;
+
+/* Opens a file, or the first shard of a split one. Errors: QSA_E_IO (missing, a directory, unreadable), QSA_E_FORMAT
+ * (not a GGUF, truncated, hostile, a missing or misshapen tensor or key, by name), QSA_E_UNSUPPORTED (another
+ * architecture, tensor type or tokenizer, by name), QSA_E_MEMORY. options NULL: defaults. */
+qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model);
+void qsa_model_close(qsa_model *model);
+void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info);
+
+/* Text to tokens. *out_tokens is the caller's to free(). specials: recognise special tokens in the text. */
+qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, bool specials,
+                            int32_t **out_tokens, size_t *out_n);
+/* Bytes of one token (may cut a character); belongs to the model, not terminated. */
+qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const char **out_bytes, size_t *out_length);
+
+/* ---- a context ---- */
+
+typedef struct qsa_context qsa_context;
+
+typedef struct qsa_context_options {
+    uint32_t context;   /* tokens of all sessions together; 0: the model's */
+    uint32_t sessions;  /* open at one time; default 1 */
+    uint32_t chunk;     /* most tokens in one batch; default 512 */
+    uint32_t threads;   /* 1 .. 1024; default 1 */
+    qsa_kv_type kv;     /* default QSA_KV_BF16 */
+    qsa_profile index;  /* default QSA_PROFILE_BF16 */
+} qsa_context_options;
+
+void qsa_context_options_init(qsa_context_options *options);
+qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context);
+void qsa_context_destroy(qsa_context *context);
+
+typedef struct qsa_context_stats {
+    qsa_counters counters;    /* libqsa's */
+    qsa_memory_plan plan;     /* libqsa's */
+    uint64_t state_bytes;     /* recurrent states, checkpoints included */
+    uint64_t compute_bytes;   /* graph memory */
+    const char *isa;
+} qsa_context_stats;
+void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats);
+
+/* ---- sessions: one token list each ---- */
+
+typedef struct qsa_session qsa_session;
+
+qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session);
+void qsa_session_close(qsa_session *session);
+uint64_t qsa_session_tokens(const qsa_session *session); /* tokens fed so far */
+
+/* Left padding: logical position of the first token; only before the first feed. */
+qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position);
+
+/* One item of a batch: n new tokens of one session. Of its logits the last `logits` tokens' are computed (0 .. n). */
+typedef struct qsa_batch_item {
+    qsa_session *session;
+    const int32_t *tokens;
+    uint32_t n;
+    uint32_t logits;
+    float *out_logits; /* [logits][vocabulary] */
+} qsa_batch_item;
+
+/* One forward pass of all items, at most `chunk` tokens together; all or nothing. Errors: QSA_E_FULL, QSA_E_ARGUMENT
+ * (a token that is not in the vocabulary, a session twice, an empty item), QSA_E_LIMIT (more than chunk),
+ * QSA_E_NONFINITE (naming layer, entry, token and tensor). */
+qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n);
+
+/* Feeds any number of tokens in chunks and returns the last one's logits [vocabulary] (NULL: none wanted). progress is
+ * called after each chunk with the number of tokens fed; NULL: none. On an error all chunks before it stay fed. */
+qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
+                            void (*progress)(void *user, size_t fed), void *user);
+
+/* The state outside QSA (delta nets, convolutions, n-gram history) at the present end, kept in memory: a place to return
+ * to. One mark per session; marking again replaces it. Return rewinds the QSA state to the mark and puts the rest back. */
+qsa_status qsa_session_mark(qsa_session *session);
+qsa_status qsa_session_return(qsa_session *session); /* QSA_E_ORDER: no mark */
+
+/* Taps for verification: called for every QSA layer of every batch after it was computed. selection: groups of each
+ * token of the batch. Tensors as in step.h, [tokens][heads][dim]. NULL takes the tap out. */
+typedef struct qsa_tap {
+    void (*layer)(void *user, uint32_t model_layer, uint32_t tokens, const qsa_tensors *tensors,
+                  const qsa_output *output, const qsa_step *step);
+    void *user;
+} qsa_tap;
+void qsa_context_set_tap(qsa_context *context, const qsa_tap *tap);
+
+/* ---- sampling ---- */
+
+typedef struct qsa_sampler qsa_sampler;
+
+typedef struct qsa_sampler_options {
+    float temperature; /* 0: greedy, ties to the lowest id; default 0 */
+    uint32_t top_k;    /* 0: all; default 0 */
+    float top_p;       /* (0, 1]; default 1 */
+    float min_p;       /* [0, 1]; default 0 */
+    uint64_t seed;     /* default 0 */
+} qsa_sampler_options;
+
+void qsa_sampler_options_init(qsa_sampler_options *options);
+qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocabulary, qsa_sampler **out_sampler);
+void qsa_sampler_destroy(qsa_sampler *sampler);
+qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *out_token);
+
+/* ---- the demo checkpoint: the quoter ---- */
+
+/* Path of the embedded default model; made on first use in the cache folder (XDG_CACHE_HOME, else ~/.cache, /qsa).
+ * *out_path is the caller's to free(). announce is called before it is made; NULL: silent. */
+qsa_status qsa_demo_model(void (*announce)(void *user, const char *path), void *user, char **out_path);
+
+/* A ledger of exactly `tokens` tokens of the demo model, and questions about it. */
+typedef struct qsa_question {
+    char question[64]; /* "The access code of vault 0423 is" */
+    char expected[32]; /* " 77120493." */
+} qsa_question;
+/* *out_text is the caller's to free(). questions [n]. Errors: QSA_E_ARGUMENT (more questions than lines). */
+qsa_status qsa_demo_ledger(uint64_t seed, size_t tokens, char **out_text, qsa_question *questions, size_t n);
+
+QSA_END_DECLS
+#endif
