@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Declares every kernel of kernels.inc. */
+#ifndef QSA_KERNELS_FUNCTIONS_H
+#define QSA_KERNELS_FUNCTIONS_H
+
+#include "kernels/kernels.h"
+
+#define QSA_TABLE_BEGIN(isa, requirement)
+#define QSA_KERNEL(type, slot, function) type function;
+#define QSA_TABLE_END
+#include "kernels/kernels.inc"
+#undef QSA_TABLE_BEGIN
+#undef QSA_KERNEL
+#undef QSA_TABLE_END
+
+#endif
