@@ -29,6 +29,11 @@ if(QSA_SANITIZE)
   add_link_options(${QSA_SANITIZE_FLAGS})
 endif()
 
+if(QSA_COVERAGE)
+  add_compile_options(--coverage)
+  add_link_options(--coverage)
+endif()
+
 # qsa_isa_flags(FILE...): gives each kernel file the instruction set its name ends in (..._avx2.c, ..._avx512.c).
 # One translation unit per instruction set; files without such an ending keep the baseline.
 function(qsa_isa_flags)

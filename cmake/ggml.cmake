@@ -9,7 +9,9 @@ set(QSA_GGML_PACKAGE llama-cpp-python==0.3.36)
 set(QSA_GGML_ARCHIVE llama_cpp_python-0.3.36)
 set(QSA_GGML_SHA256 832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e)
 
-if(DEFINED ENV{XDG_CACHE_HOME} AND NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
+if(NOT "$ENV{QSA_CACHE_DIR}" STREQUAL "")
+  set(default_cache "$ENV{QSA_CACHE_DIR}")
+elseif(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
   set(default_cache "$ENV{XDG_CACHE_HOME}/qsa")
 else()
   set(default_cache "$ENV{HOME}/.cache/qsa")
@@ -110,10 +112,8 @@ function(qsa_build_ggml SOURCE)
   endforeach()
   set(GGML_NATIVE ON CACHE BOOL "Use every instruction of this machine in ggml")
   add_compile_options(-w)
-  # Its tests of the file system aside, a debug ggml is of no use to us and too slow to test with.
-  if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
-    add_compile_options(-O2)
-  endif()
+  # A debug ggml is of no use to us and too slow to test with.
+  set(CMAKE_BUILD_TYPE Release)
   add_subdirectory(${SOURCE} ${PROJECT_BINARY_DIR}/ggml-${QSA_GGML_VERSION} EXCLUDE_FROM_ALL SYSTEM)
 endfunction()
 

@@ -13,11 +13,16 @@ set -u
 
 what=${1:-build}
 missing=
+foreign=
 
 need() { # package, then a command that succeeds when it is there
     package=$1
     shift
     "$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+
+need_foreign() { # package, library: of Debian's arm64, beside the machine's own
+    [ -e "/usr/lib/aarch64-linux-gnu/$2" ] || foreign="$foreign $1:arm64"
 }
 
 header() { # a header that the C compiler finds in the usual places
@@ -28,24 +33,25 @@ header() { # a header that the C compiler finds in the usual places
 }
 
 # pip fetches ggml's sources; where they are in the cache already, it is not needed.
-has_ggml() {
-    cache=${QSA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/qsa}
-    [ -e "$cache/ggml-0.25.3/CMakeLists.txt" ] || python3 -m pip --version || /usr/bin/python3 -m pip --version
+ggml_or_pip() {
+    version=$(sed -n 's/^set(QSA_GGML_VERSION \(.*\))$/\1/p' "$(dirname "$0")/../cmake/ggml.cmake")
+    [ -e "${QSA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/qsa}/ggml-$version/CMakeLists.txt" ] ||
+        python3 -m pip --version || /usr/bin/python3 -m pip --version
 }
 
 need_build() {
     need gcc command -v cc
     need g++ command -v c++
+    need libc6-dev header stdio.h
     need cmake command -v cmake
     need ninja-build command -v ninja
     need pkg-config command -v pkg-config
-    need libc6-dev header stdio.h
     need libpcre2-dev header pcre2.h
     need libutf8proc-dev header utf8proc.h
     need libjansson-dev header jansson.h
     need libxxhash-dev header xxhash.h
     need python3 command -v python3
-    need python3-pip has_ggml
+    need python3-pip ggml_or_pip
 }
 
 need_test() {
@@ -60,34 +66,59 @@ need_check() {
     need clang-tidy command -v clang-tidy
 }
 
+need_ci() {
+    need_check
+    need clang command -v clang
+    if [ "$(uname -m)" = x86_64 ]; then
+        need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
+        need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
+        need qemu-user command -v qemu-aarch64
+        need_foreign libcmocka-dev libcmocka.so
+        need_foreign libjansson-dev libjansson.so
+        need_foreign libxxhash-dev libxxhash.so
+    fi
+}
+
 case $what in
 build) need_build ;;
 test) need_test ;;
 check) need_check ;;
+ci) need_ci ;;
 *)
     echo "setup: unknown argument '$what'; use build, test, check or ci" >&2
     exit 2
     ;;
 esac
 
-[ -z "$missing" ] && exit 0
+[ -z "$missing$foreign" ] && exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
-    echo "setup: missing, under Debian's names:$missing; install them with this system's package manager" >&2
+    echo "setup: missing, by Debian's names:$missing$foreign; install them with this system's package manager" >&2
     exit 1
 fi
 if [ "$(id -u)" -ne 0 ]; then
-    echo "setup: something is missing; run:  sudo apt-get install -y$missing" >&2
+    line="sudo apt-get update && sudo apt-get install -y$missing$foreign"
+    [ -n "$foreign" ] && line="sudo dpkg --add-architecture arm64 && $line"
+    echo "setup: something is missing; run:  $line" >&2
     exit 1
 fi
 
-echo "setup: installing$missing"
+echo "setup: installing$missing$foreign"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# shellcheck disable=SC2086 # a list of words
-if ! { apt-get update -q && apt-get install -q -y --no-install-recommends $missing; } >"$log" 2>&1 </dev/null; then
+
+install_missing() {
+    if [ -n "$foreign" ]; then
+        dpkg --add-architecture arm64 || return 1
+    fi
+    apt-get -q -o Acquire::Retries=3 update || return 1
+    # shellcheck disable=SC2086 # lists of words
+    apt-get -q -y -o Acquire::Retries=3 install --no-install-recommends $missing $foreign
+}
+
+if ! install_missing >"$log" 2>&1 </dev/null; then
     tail -n 20 "$log" >&2
-    echo "setup: could not install$missing" >&2
+    echo "setup: could not install$missing$foreign" >&2
     exit 1
 fi
