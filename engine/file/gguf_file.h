@@ -22,10 +22,10 @@ typedef struct gguf_file gguf_file;
 /* Limits; a file beyond them is refused by name. They bound the memory that reading a hostile file can take. */
 enum {
     GGUF_FILE_MAX_KEYS = 1 << 16,
-    GGUF_FILE_MAX_TENSORS = 1 << 18,       /* per shard */
-    GGUF_FILE_MAX_STRINGS = 1 << 22,       /* in all string arrays of a shard together */
-    GGUF_FILE_MAX_HEADER_BYTES = 1 << 28,  /* keys and tensor infos of a shard */
-    GGUF_FILE_MIN_ALIGNMENT = 32           /* of tensor data: what ggml's kernels expect of weights used in place */
+    GGUF_FILE_MAX_TENSORS = 1 << 18,      /* per shard */
+    GGUF_FILE_MAX_STRINGS = 1 << 22,      /* in all string arrays of a shard together */
+    GGUF_FILE_MAX_HEADER_BYTES = 1 << 28, /* keys and tensor infos of a shard */
+    GGUF_FILE_MIN_ALIGNMENT = 32          /* of tensor data: what ggml's kernels expect of weights used in place */
 };
 
 /* Opens a file, or the first shard of a split one: the others are found beside it by their names. Tensor types that
@@ -41,13 +41,13 @@ qsa_status gguf_file_open_memory(const char *name, const void *data, size_t size
 void gguf_file_close(gguf_file *file);
 
 uint32_t gguf_file_shards(const gguf_file *file);
-uint64_t gguf_file_bytes(const gguf_file *file); /* of all shards */
+uint64_t gguf_file_bytes(const gguf_file *file);   /* of all shards */
 const char *gguf_file_name(const gguf_file *file); /* path of the first shard, as given */
 
 /* ---- keys ----
  * A getter of a key that is not there fails with QSA_E_FORMAT, as does one of another type, or of a value that does not
- * fit; ask gguf_file_has first where a key is optional. Integers of any width are taken if the value fits; f32 also
- * from f64 and from integers it can hold exactly, and finite only. Strings belong to the file. */
+ * fit; ask gguf_file_has first where a key is optional. Integers of any width are taken if the value fits; an f32
+ * may be an f64 in the file, and must be finite. Strings belong to the file. */
 
 bool gguf_file_has(const gguf_file *file, const char *key);
 bool gguf_file_is_array(const gguf_file *file, const char *key); /* false too if it is not there */
@@ -75,7 +75,7 @@ typedef struct gguf_file_tensor {
     int64_t dims[GGML_MAX_DIMS]; /* fastest first, all >= 1; 1 beyond those that the file names */
     const void *data;            /* in the map, aligned to GGUF_FILE_MIN_ALIGNMENT */
     size_t bytes;
-    uint32_t shard;              /* from 0 */
+    uint32_t shard; /* from 0 */
 } gguf_file_tensor;
 
 /* NULL if there is none of that name. */
@@ -83,7 +83,7 @@ const gguf_file_tensor *gguf_file_find(const gguf_file *file, const char *name);
 
 /* All tensors, in ascending order of their names. */
 size_t gguf_file_tensor_count(const gguf_file *file);
-const gguf_file_tensor *gguf_file_tensor_at(const gguf_file *file, size_t i);
+const gguf_file_tensor *gguf_file_tensor_at(const gguf_file *file, size_t i); /* NULL from the last one on */
 
 uint64_t gguf_file_tensor_elements(const gguf_file_tensor *tensor);
 

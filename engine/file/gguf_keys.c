@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The typed getters. ggml's own abort when they are asked for another type than the file has, so they are only reached
+ * after the type was looked at. */
+#include "base/error.h"
+#include "file/gguf_shard.h"
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+/* A key that was found. */
+typedef struct entry {
+    const gguf_shard *shard;
+    const char *key;
+    int64_t id;
+    enum gguf_type type; /* of the elements, if it is an array */
+    bool is_array;
+    const void *values; /* NULL: strings */
+    size_t n;           /* 1 if it is no array */
+} entry;
+
+static bool find(const gguf_shard *shard, const char *key, entry *out_entry)
+{
+    int64_t id = gguf_find_key(shard->gguf, key);
+    if (id < 0)
+        return false;
+    bool is_array = gguf_get_kv_type(shard->gguf, id) == GGUF_TYPE_ARRAY;
+    entry e = {.shard = shard, .key = key, .id = id, .is_array = is_array, .n = 1};
+    e.type = is_array ? gguf_get_arr_type(shard->gguf, id) : gguf_get_kv_type(shard->gguf, id);
+    if (is_array)
+        e.n = gguf_get_arr_n(shard->gguf, id);
+    if (e.type != GGUF_TYPE_STRING)
+        e.values = is_array ? gguf_get_arr_data(shard->gguf, id) : gguf_get_val_data(shard->gguf, id);
+    *out_entry = e;
+    return true;
+}
+
+static qsa_status fail_type(const entry *e, const char *wanted)
+{
+    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is %s%s, expected %s", e->shard->name, e->key,
+                       e->is_array ? "an array of " : "", gguf_type_name(e->type), wanted);
+}
+
+static qsa_status find_or_fail(const gguf_shard *shard, const char *key, entry *out_entry)
+{
+    if (find(shard, key, out_entry))
+        return QSA_OK;
+    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is missing", shard->name, key);
+}
+
+static qsa_status find_value(const gguf_shard *shard, const char *key, const char *wanted, entry *out_entry)
+{
+    qsa_status status = find_or_fail(shard, key, out_entry);
+    if (!status && out_entry->is_array)
+        status = fail_type(out_entry, wanted);
+    return status;
+}
+
+static qsa_status find_array(const gguf_shard *shard, const char *key, const char *wanted, size_t n, entry *out_entry)
+{
+    qsa_status status = find_or_fail(shard, key, out_entry);
+    if (status)
+        return status;
+    if (!out_entry->is_array)
+        return fail_type(out_entry, wanted);
+    if (out_entry->n != n)
+        return engine_fail(QSA_E_FORMAT, "%s: key '%s' has %zu elements, expected %zu", shard->name, key, out_entry->n,
+                           n);
+    return QSA_OK;
+}
+
+/* ---- elements ---- */
+
+/* An integer of any of the file's types: the low 64 bits, and whether they mean a negative number. */
+typedef struct integer {
+    uint64_t bits;
+    bool is_negative;
+} integer;
+
+static integer signed_integer(int64_t value)
+{
+    return (integer){.bits = (uint64_t)value, .is_negative = value < 0};
+}
+
+/* Element i as TYPE; ggml keeps arrays as plain bytes. */
+#define ELEMENT(TYPE, e, i) (((const TYPE *)(e)->values)[i])
+
+static bool integer_at(const entry *e, size_t i, integer *out_value)
+{
+    switch (e->type) {
+    case GGUF_TYPE_UINT8:
+        *out_value = (integer){.bits = ELEMENT(uint8_t, e, i)};
+        return true;
+    case GGUF_TYPE_UINT16:
+        *out_value = (integer){.bits = ELEMENT(uint16_t, e, i)};
+        return true;
+    case GGUF_TYPE_UINT32:
+        *out_value = (integer){.bits = ELEMENT(uint32_t, e, i)};
+        return true;
+    case GGUF_TYPE_UINT64:
+        *out_value = (integer){.bits = ELEMENT(uint64_t, e, i)};
+        return true;
+    case GGUF_TYPE_INT8:
+        *out_value = signed_integer(ELEMENT(int8_t, e, i));
+        return true;
+    case GGUF_TYPE_INT16:
+        *out_value = signed_integer(ELEMENT(int16_t, e, i));
+        return true;
+    case GGUF_TYPE_INT32:
+        *out_value = signed_integer(ELEMENT(int32_t, e, i));
+        return true;
+    case GGUF_TYPE_INT64:
+        *out_value = signed_integer(ELEMENT(int64_t, e, i));
+        return true;
+    default:
+        return false;
+    }
+}
+
+static qsa_status fail_range(const entry *e, size_t i, integer value, const char *wanted)
+{
+    if (value.is_negative)
+        return engine_fail(QSA_E_FORMAT, "%s: key '%s', element %zu, is %" PRId64 ", expected %s", e->shard->name,
+                           e->key, i, (int64_t)value.bits, wanted);
+    return engine_fail(QSA_E_FORMAT, "%s: key '%s', element %zu, is %" PRIu64 ", expected %s", e->shard->name, e->key,
+                       i, value.bits, wanted);
+}
+
+static qsa_status unsigned_at(const entry *e, size_t i, uint64_t max, const char *wanted, uint64_t *out_value)
+{
+    integer value;
+    if (!integer_at(e, i, &value))
+        return fail_type(e, wanted);
+    if (value.is_negative || value.bits > max)
+        return fail_range(e, i, value, wanted);
+    *out_value = value.bits;
+    return QSA_OK;
+}
+
+static qsa_status u32_at(const entry *e, size_t i, uint32_t *out_value)
+{
+    uint64_t value;
+    qsa_status status = unsigned_at(e, i, UINT32_MAX, "an unsigned integer of 32 bits", &value);
+    if (!status)
+        *out_value = (uint32_t)value;
+    return status;
+}
+
+static qsa_status i32_at(const entry *e, size_t i, int32_t *out_value)
+{
+    static const char wanted[] = "an integer of 32 bits";
+    integer value;
+    if (!integer_at(e, i, &value))
+        return fail_type(e, wanted);
+    bool fits = value.is_negative ? (int64_t)value.bits >= INT32_MIN : value.bits <= INT32_MAX;
+    if (!fits)
+        return fail_range(e, i, value, wanted);
+    *out_value = (int32_t)(int64_t)value.bits;
+    return QSA_OK;
+}
+
+static qsa_status f32_at(const entry *e, float *out_value)
+{
+    static const char wanted[] = "a finite f32";
+    double value;
+    if (e->type == GGUF_TYPE_FLOAT32)
+        value = ELEMENT(float, e, 0);
+    else if (e->type == GGUF_TYPE_FLOAT64)
+        value = ELEMENT(double, e, 0);
+    else
+        return fail_type(e, wanted);
+    if (!(fabs(value) <= FLT_MAX))
+        return engine_fail(QSA_E_FORMAT, "%s: key '%s' is %g, expected %s", e->shard->name, e->key, value, wanted);
+    *out_value = (float)value;
+    return QSA_OK;
+}
+
+static qsa_status bool_at(const entry *e, size_t i, bool *out_value)
+{
+    if (e->type != GGUF_TYPE_BOOL)
+        return fail_type(e, "bool");
+    *out_value = ELEMENT(int8_t, e, i) != 0;
+    return QSA_OK;
+}
+
+/* ---- the interface ---- */
+
+bool gguf_shard_has(const gguf_shard *shard, const char *key)
+{
+    return gguf_find_key(shard->gguf, key) >= 0;
+}
+
+qsa_status gguf_shard_u32(const gguf_shard *shard, const char *key, uint32_t *out_value)
+{
+    entry e;
+    qsa_status status = find_value(shard, key, "an unsigned integer of 32 bits", &e);
+    return status ? status : u32_at(&e, 0, out_value);
+}
+
+bool gguf_file_has(const gguf_file *file, const char *key)
+{
+    return gguf_shard_has(&file->shards[0], key);
+}
+
+bool gguf_file_is_array(const gguf_file *file, const char *key)
+{
+    entry e;
+    return find(&file->shards[0], key, &e) && e.is_array;
+}
+
+qsa_status gguf_file_u32(const gguf_file *file, const char *key, uint32_t *out_value)
+{
+    return gguf_shard_u32(&file->shards[0], key, out_value);
+}
+
+qsa_status gguf_file_f32(const gguf_file *file, const char *key, float *out_value)
+{
+    entry e;
+    qsa_status status = find_value(&file->shards[0], key, "a finite f32", &e);
+    return status ? status : f32_at(&e, out_value);
+}
+
+qsa_status gguf_file_bool(const gguf_file *file, const char *key, bool *out_value)
+{
+    entry e;
+    qsa_status status = find_value(&file->shards[0], key, "bool", &e);
+    return status ? status : bool_at(&e, 0, out_value);
+}
+
+qsa_status gguf_file_string(const gguf_file *file, const char *key, const char **out_value)
+{
+    entry e;
+    qsa_status status = find_value(&file->shards[0], key, "a string", &e);
+    if (!status && e.type != GGUF_TYPE_STRING)
+        status = fail_type(&e, "a string");
+    if (!status)
+        *out_value = gguf_get_val_str(e.shard->gguf, e.id);
+    return status;
+}
+
+qsa_status gguf_file_length(const gguf_file *file, const char *key, size_t *out_n)
+{
+    entry e;
+    qsa_status status = find_or_fail(&file->shards[0], key, &e);
+    if (!status && !e.is_array)
+        status = fail_type(&e, "an array");
+    if (!status)
+        *out_n = e.n;
+    return status;
+}
+
+qsa_status gguf_file_bools(const gguf_file *file, const char *key, bool *out_values, size_t n)
+{
+    entry e;
+    qsa_status status = find_array(&file->shards[0], key, "an array of bool", n, &e);
+    for (size_t i = 0; i < n && !status; i++)
+        status = bool_at(&e, i, &out_values[i]);
+    return status;
+}
+
+qsa_status gguf_file_i32s(const gguf_file *file, const char *key, int32_t *out_values, size_t n)
+{
+    entry e;
+    qsa_status status = find_array(&file->shards[0], key, "an array of integers", n, &e);
+    for (size_t i = 0; i < n && !status; i++)
+        status = i32_at(&e, i, &out_values[i]);
+    return status;
+}
+
+qsa_status gguf_file_u32s(const gguf_file *file, const char *key, uint32_t *out_values, size_t n)
+{
+    entry e;
+    qsa_status status = find_array(&file->shards[0], key, "an array of unsigned integers", n, &e);
+    for (size_t i = 0; i < n && !status; i++)
+        status = u32_at(&e, i, &out_values[i]);
+    return status;
+}
+
+qsa_status gguf_file_u64s(const gguf_file *file, const char *key, uint64_t *out_values, size_t n)
+{
+    entry e;
+    qsa_status status = find_array(&file->shards[0], key, "an array of unsigned integers", n, &e);
+    for (size_t i = 0; i < n && !status; i++)
+        status = unsigned_at(&e, i, UINT64_MAX, "an unsigned integer", &out_values[i]);
+    return status;
+}
+
+qsa_status gguf_file_strings(const gguf_file *file, const char *key, const char **out_values, size_t n)
+{
+    entry e;
+    qsa_status status = find_array(&file->shards[0], key, "an array of strings", n, &e);
+    if (!status && e.type != GGUF_TYPE_STRING)
+        status = fail_type(&e, "an array of strings");
+    for (size_t i = 0; i < n && !status; i++)
+        out_values[i] = gguf_get_arr_str(e.shard->gguf, e.id, i);
+    return status;
+}

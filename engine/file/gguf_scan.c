@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "file/gguf_scan.h"
+
+#include "base/error.h"
+#include "file/gguf_file.h"
+#include <gguf.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* Where the walk stands. Invariant: at <= size. */
+typedef struct scan {
+    const char *file;
+    const uint8_t *data;
+    size_t size, at;
+    uint64_t strings; /* elements of string arrays so far */
+} scan;
+
+/* A string in the file; not terminated. */
+typedef struct text {
+    const char *bytes;
+    size_t length;
+} text;
+
+enum { SHOWN_NAME_LENGTH = 64 }; /* of a name in a message */
+
+static int shown_length(text name)
+{
+    return name.length < SHOWN_NAME_LENGTH ? (int)name.length : SHOWN_NAME_LENGTH;
+}
+
+static qsa_status take(scan *s, uint64_t bytes, const char *what)
+{
+    if (bytes > s->size - s->at)
+        return engine_fail(QSA_E_FORMAT, "%s: truncated: %s at byte %zu takes %" PRIu64 " bytes, the file has %zu left",
+                           s->file, what, s->at, bytes, s->size - s->at);
+    s->at += (size_t)bytes;
+    if (s->at > GGUF_FILE_MAX_HEADER_BYTES)
+        return engine_fail(QSA_E_LIMIT, "%s: keys and tensor infos take more than %d bytes", s->file,
+                           GGUF_FILE_MAX_HEADER_BYTES);
+    return QSA_OK;
+}
+
+static qsa_status take_u32(scan *s, const char *what, uint32_t *out_value)
+{
+    qsa_status status = take(s, sizeof *out_value, what);
+    if (!status)
+        memcpy(out_value, s->data + s->at - sizeof *out_value, sizeof *out_value);
+    return status;
+}
+
+static qsa_status take_u64(scan *s, const char *what, uint64_t *out_value)
+{
+    qsa_status status = take(s, sizeof *out_value, what);
+    if (!status)
+        memcpy(out_value, s->data + s->at - sizeof *out_value, sizeof *out_value);
+    return status;
+}
+
+static qsa_status take_text(scan *s, const char *what, text *out_text)
+{
+    uint64_t length;
+    qsa_status status = take_u64(s, what, &length);
+    if (!status)
+        status = take(s, length, what);
+    if (!status)
+        *out_text = (text){(const char *)s->data + s->at - length, (size_t)length};
+    return status;
+}
+
+static bool has_nul(text t)
+{
+    return t.length > 0 && memchr(t.bytes, '\0', t.length) != NULL;
+}
+
+/* A key or a tensor: not empty, and one name to everybody who reads it. */
+static qsa_status take_name(scan *s, const char *what, uint64_t i, text *out_name)
+{
+    qsa_status status = take_text(s, what, out_name);
+    if (status)
+        return status;
+    if (out_name->length == 0)
+        return engine_fail(QSA_E_FORMAT, "%s: the name of %s %" PRIu64 " is empty", s->file, what, i);
+    if (has_nul(*out_name))
+        return engine_fail(QSA_E_FORMAT, "%s: the name of %s %" PRIu64 " holds a NUL byte after '%.*s'", s->file, what,
+                           i, SHOWN_NAME_LENGTH, out_name->bytes);
+    return QSA_OK;
+}
+
+/* Bytes of a value of a type of fixed size; 0 for strings, arrays and numbers that are no type. */
+static size_t value_bytes(uint32_t type)
+{
+    switch (type) {
+    case GGUF_TYPE_UINT8:
+    case GGUF_TYPE_INT8:
+    case GGUF_TYPE_BOOL:
+        return 1;
+    case GGUF_TYPE_UINT16:
+    case GGUF_TYPE_INT16:
+        return 2;
+    case GGUF_TYPE_UINT32:
+    case GGUF_TYPE_INT32:
+    case GGUF_TYPE_FLOAT32:
+        return 4;
+    case GGUF_TYPE_UINT64:
+    case GGUF_TYPE_INT64:
+    case GGUF_TYPE_FLOAT64:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+static qsa_status scan_string(scan *s, text key)
+{
+    text value;
+    qsa_status status = take_text(s, "a string", &value);
+    if (!status && has_nul(value))
+        status = engine_fail(QSA_E_FORMAT, "%s: key '%.*s' has a string with a NUL byte", s->file, shown_length(key),
+                             key.bytes);
+    return status;
+}
+
+static qsa_status scan_string_array(scan *s, text key, uint64_t n)
+{
+    /* Each string takes at least its length, so n is bounded before it is added to anything. */
+    if (n > (s->size - s->at) / sizeof(uint64_t))
+        return engine_fail(QSA_E_FORMAT,
+                           "%s: key '%.*s' claims %" PRIu64 " strings, more than the rest of the file can hold",
+                           s->file, shown_length(key), key.bytes, n);
+    s->strings += n;
+    if (s->strings > GGUF_FILE_MAX_STRINGS)
+        return engine_fail(QSA_E_LIMIT, "%s: more than %d strings in arrays (at key '%.*s')", s->file,
+                           GGUF_FILE_MAX_STRINGS, shown_length(key), key.bytes);
+    qsa_status status = QSA_OK;
+    for (uint64_t i = 0; i < n && !status; i++)
+        status = scan_string(s, key);
+    return status;
+}
+
+static qsa_status scan_array(scan *s, text key)
+{
+    uint32_t type;
+    uint64_t n;
+    qsa_status status = take_u32(s, "the type of an array", &type);
+    if (!status)
+        status = take_u64(s, "the length of an array", &n);
+    if (status)
+        return status;
+    if (type == GGUF_TYPE_STRING)
+        return scan_string_array(s, key, n);
+    size_t bytes = value_bytes(type);
+    if (bytes == 0)
+        return engine_fail(QSA_E_FORMAT, "%s: key '%.*s' is an array of type %" PRIu32 ", which is none", s->file,
+                           shown_length(key), key.bytes, type);
+    if (n > (s->size - s->at) / bytes)
+        return engine_fail(QSA_E_FORMAT,
+                           "%s: key '%.*s' claims %" PRIu64 " values, more than the rest of the file can hold", s->file,
+                           shown_length(key), key.bytes, n);
+    return take(s, n * bytes, "an array");
+}
+
+static qsa_status scan_key(scan *s, uint64_t i)
+{
+    text key;
+    uint32_t type;
+    qsa_status status = take_name(s, "key", i, &key);
+    if (!status)
+        status = take_u32(s, "the type of a key", &type);
+    if (status)
+        return status;
+    if (type == GGUF_TYPE_STRING)
+        return scan_string(s, key);
+    if (type == GGUF_TYPE_ARRAY)
+        return scan_array(s, key);
+    size_t bytes = value_bytes(type);
+    if (bytes == 0)
+        return engine_fail(QSA_E_FORMAT, "%s: key '%.*s' has type %" PRIu32 ", which is none", s->file,
+                           shown_length(key), key.bytes, type);
+    return take(s, bytes, "a value");
+}
+
+/* Sizes in bytes and ends of tensors are checked after ggml's reader, which knows the types. */
+static qsa_status scan_tensor(scan *s, uint64_t i)
+{
+    text name;
+    uint32_t dims;
+    qsa_status status = take_name(s, "tensor", i, &name);
+    if (!status)
+        status = take_u32(s, "a number of dimensions", &dims);
+    if (status)
+        return status;
+    if (dims < 1 || dims > GGML_MAX_DIMS)
+        return engine_fail(QSA_E_FORMAT, "%s: tensor '%.*s' has %" PRIu32 " dimensions, expected 1 to %d", s->file,
+                           shown_length(name), name.bytes, dims, GGML_MAX_DIMS);
+    for (uint32_t d = 0; d < dims; d++) {
+        uint64_t n;
+        status = take_u64(s, "a dimension", &n);
+        if (status)
+            return status;
+        if (n == 0 || n > INT64_MAX)
+            return engine_fail(QSA_E_FORMAT, "%s: tensor '%.*s' has dimension %" PRIu32 " of %" PRIu64 " elements",
+                               s->file, shown_length(name), name.bytes, d, n);
+    }
+    return take(s, sizeof(uint32_t) + sizeof(uint64_t), "the type and place of a tensor");
+}
+
+static qsa_status scan_magic(scan *s)
+{
+    size_t length = strlen(GGUF_MAGIC);
+    if (s->size < length || memcmp(s->data, GGUF_MAGIC, length) != 0)
+        return engine_fail(QSA_E_FORMAT, "%s: not a GGUF file", s->file);
+    return take(s, length, "the magic");
+}
+
+static qsa_status scan_start(scan *s, uint64_t *out_tensors, uint64_t *out_keys)
+{
+    uint32_t version;
+    qsa_status status = scan_magic(s);
+    if (!status)
+        status = take_u32(s, "the version", &version);
+    if (!status && (version < 2 || version > GGUF_VERSION))
+        status =
+            engine_fail(QSA_E_UNSUPPORTED, "%s: GGUF version %" PRIu32 "; little-endian versions 2 and %d are read",
+                        s->file, version, GGUF_VERSION);
+    if (!status)
+        status = take_u64(s, "the number of tensors", out_tensors);
+    if (!status)
+        status = take_u64(s, "the number of keys", out_keys);
+    if (status)
+        return status;
+    if (*out_tensors > GGUF_FILE_MAX_TENSORS)
+        return engine_fail(QSA_E_LIMIT, "%s: claims %" PRIu64 " tensors, at most %d are read", s->file, *out_tensors,
+                           GGUF_FILE_MAX_TENSORS);
+    if (*out_keys > GGUF_FILE_MAX_KEYS)
+        return engine_fail(QSA_E_LIMIT, "%s: claims %" PRIu64 " keys, at most %d are read", s->file, *out_keys,
+                           GGUF_FILE_MAX_KEYS);
+    return QSA_OK;
+}
+
+qsa_status gguf_scan(const char *name, const void *data, size_t size_bytes)
+{
+    scan s = {.file = name, .data = data, .size = size_bytes};
+    uint64_t tensors = 0, keys = 0;
+    qsa_status status = scan_start(&s, &tensors, &keys);
+    for (uint64_t i = 0; i < keys && !status; i++)
+        status = scan_key(&s, i);
+    for (uint64_t i = 0; i < tensors && !status; i++)
+        status = scan_tensor(&s, i);
+    return status;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
+#include "file/gguf_shard.h"
+
+#include "base/error.h"
+#include "file/gguf_scan.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- what ggml says, caught instead of printed ---- */
+
+enum { MESSAGE_BYTES = 256 };
+static _Thread_local char message[MESSAGE_BYTES]; /* ggml's first error since it was emptied */
+
+/* ggml reports from the inside out: the first line names the thing. It begins with a function's name. */
+static void keep_first_error(enum ggml_log_level level, const char *line, void *user)
+{
+    (void)user;
+    if (level != GGML_LOG_LEVEL_ERROR || message[0] != '\0')
+        return;
+    const char *colon = strstr(line, ": ");
+    const char *start = colon ? colon + 2 : line;
+    size_t length = strcspn(start, "\n");
+    if (length >= MESSAGE_BYTES)
+        length = MESSAGE_BYTES - 1;
+    memcpy(message, start, length);
+    message[length] = '\0';
+}
+
+static void silence_ggml(void)
+{
+    ggml_log_set(keep_first_error, NULL);
+}
+
+/* ---- bytes ---- */
+
+/* Opened without waiting, so that a FIFO is refused instead of waited for. */
+static qsa_status open_regular(const char *path, int *out_fd, size_t *out_bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return engine_fail(QSA_E_IO, "%s: %s", path, strerror(errno));
+    struct stat about;
+    qsa_status status = QSA_OK;
+    if (fstat(fd, &about) != 0)
+        status = engine_fail(QSA_E_IO, "%s: %s", path, strerror(errno));
+    else if (S_ISDIR(about.st_mode))
+        status = engine_fail(QSA_E_IO, "%s: is a directory", path);
+    else if (!S_ISREG(about.st_mode))
+        status = engine_fail(QSA_E_IO, "%s: is not a regular file", path);
+    else if (about.st_size == 0)
+        status = engine_fail(QSA_E_FORMAT, "%s: is empty", path);
+    else if ((uintmax_t)about.st_size > SIZE_MAX)
+        status = engine_fail(QSA_E_LIMIT, "%s: is too large to map", path);
+    if (status) {
+        close(fd);
+        return status;
+    }
+    *out_fd = fd;
+    *out_bytes = (size_t)about.st_size;
+    return QSA_OK;
+}
+
+static qsa_status map_file(gguf_shard *shard, const char *path)
+{
+    int fd = -1;
+    size_t bytes = 0;
+    qsa_status status = open_regular(path, &fd, &bytes);
+    if (status)
+        return status;
+    void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    int error = errno;
+    close(fd);
+    if (data == MAP_FAILED)
+        return engine_fail(QSA_E_IO, "%s: cannot be mapped: %s", path, strerror(error));
+    shard->data = data;
+    shard->bytes = bytes;
+    shard->mapped = true;
+    return QSA_OK;
+}
+
+/* ---- open and close ---- */
+
+static qsa_status read_header(gguf_shard *shard)
+{
+    static pthread_once_t silenced = PTHREAD_ONCE_INIT;
+    pthread_once(&silenced, silence_ggml);
+    qsa_status status = gguf_scan(shard->name, shard->data, shard->bytes);
+    if (status)
+        return status;
+    message[0] = '\0';
+    shard->gguf = gguf_init_from_buffer(shard->data, shard->bytes, (struct gguf_init_params){.no_alloc = true});
+    if (!shard->gguf)
+        return engine_fail(QSA_E_FORMAT, "%s: %s", shard->name, message[0] ? message : "cannot be read");
+    size_t alignment = gguf_get_alignment(shard->gguf);
+    if (alignment < GGUF_FILE_MIN_ALIGNMENT)
+        return engine_fail(QSA_E_UNSUPPORTED, "%s: general.alignment is %zu; weights are used in place, which takes %d",
+                           shard->name, alignment, GGUF_FILE_MIN_ALIGNMENT);
+    return QSA_OK;
+}
+
+static qsa_status name_shard(gguf_shard *shard, const char *name)
+{
+    *shard = (gguf_shard){.name = strdup(name)};
+    return shard->name ? QSA_OK : engine_fail(QSA_E_MEMORY, "%s: no memory", name);
+}
+
+qsa_status gguf_shard_open(gguf_shard *shard, const char *path)
+{
+    qsa_status status = name_shard(shard, path);
+    if (!status)
+        status = map_file(shard, path);
+    if (!status)
+        status = read_header(shard);
+    if (status)
+        gguf_shard_close(shard);
+    return status;
+}
+
+qsa_status gguf_shard_open_memory(gguf_shard *shard, const char *name, const void *data, size_t size_bytes)
+{
+    qsa_status status = name_shard(shard, name);
+    if (!status) {
+        shard->data = data;
+        shard->bytes = size_bytes;
+        status = read_header(shard);
+    }
+    if (status)
+        gguf_shard_close(shard);
+    return status;
+}
+
+void gguf_shard_close(gguf_shard *shard)
+{
+    gguf_free(shard->gguf);
+    if (shard->mapped)
+        munmap((void *)shard->data, shard->bytes);
+    free(shard->name);
+    *shard = (gguf_shard){0};
+}
+
+/* ---- tensors ---- */
+
+size_t gguf_shard_tensor_count(const gguf_shard *shard)
+{
+    return (size_t)gguf_get_n_tensors(shard->gguf);
+}
+
+static bool multiply(size_t a, size_t b, size_t *out_product)
+{
+    if (b != 0 && a > SIZE_MAX / b)
+        return false;
+    *out_product = a * b;
+    return true;
+}
+
+/* Bytes of rows of whole blocks. ggml_nbytes multiplies the first dimension by the size of a block before it divides,
+ * which wraps around for a quantised row of 2^59 elements and so makes a huge tensor small. */
+static bool tensor_bytes(const gguf_file_tensor *tensor, size_t *out_bytes)
+{
+    size_t bytes = ggml_type_size(tensor->type);
+    bool fits = multiply(bytes, (size_t)(tensor->dims[0] / ggml_blck_size(tensor->type)), &bytes);
+    for (int d = 1; d < GGML_MAX_DIMS && fits; d++)
+        fits = multiply(bytes, (size_t)tensor->dims[d], &bytes);
+    *out_bytes = bytes;
+    return fits;
+}
+
+static bool has_f32_form(enum ggml_type type)
+{
+    return type == GGML_TYPE_F32 || ggml_get_type_traits(type)->to_float != NULL;
+}
+
+static qsa_status place_tensor(const gguf_shard *shard, size_t offset, gguf_file_tensor *tensor)
+{
+    size_t start = gguf_get_data_offset(shard->gguf);
+    if (!tensor_bytes(tensor, &tensor->bytes))
+        return engine_fail(QSA_E_FORMAT, "%s: tensor '%s' is larger than any file", shard->name, tensor->name);
+    if (start > shard->bytes || offset > shard->bytes - start || tensor->bytes > shard->bytes - start - offset)
+        return engine_fail(
+            QSA_E_FORMAT, "%s: truncated: tensor '%s' takes %zu bytes from byte %zu of the data on, the file has %zu",
+            shard->name, tensor->name, tensor->bytes, offset, start > shard->bytes ? (size_t)0 : shard->bytes - start);
+    tensor->data = shard->data + start + offset;
+    return QSA_OK;
+}
+
+qsa_status gguf_shard_tensor(const gguf_shard *shard, size_t i, gguf_file_tensor *out_tensor)
+{
+    int64_t id = (int64_t)i;
+    gguf_file_tensor tensor = {.name = gguf_get_tensor_name(shard->gguf, id),
+                               .type = gguf_get_tensor_type(shard->gguf, id)};
+    memcpy(tensor.dims, gguf_get_tensor_ne(shard->gguf, id), sizeof tensor.dims);
+    if (!has_f32_form(tensor.type))
+        return engine_fail(QSA_E_UNSUPPORTED, "%s: tensor '%s' has type %s, which cannot be turned into f32",
+                           shard->name, tensor.name, ggml_type_name(tensor.type));
+    qsa_status status = place_tensor(shard, gguf_get_tensor_offset(shard->gguf, id), &tensor);
+    if (!status)
+        *out_tensor = tensor;
+    return status;
+}
