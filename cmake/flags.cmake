@@ -34,9 +34,9 @@ if(QSA_COVERAGE)
   add_link_options(--coverage)
 endif()
 
-# qsa_isa_flags(FILE...): gives each kernel file the instruction set its name ends in (..._avx2.c, ..._avx512.c).
-# One translation unit per instruction set; files without such an ending keep the baseline.
-function(qsa_isa_flags)
+# qsa_isa_flags(TARGET FILE...): compiles each file of TARGET for the instruction set that its name names (avx2, avx512).
+# One translation unit per instruction set; files that name none, and machines other than x86-64, keep the baseline.
+function(qsa_isa_flags TARGET)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     return()
   endif()
@@ -49,6 +49,6 @@ function(qsa_isa_flags)
     else()
       continue()
     endif()
-    set_property(SOURCE ${file} APPEND PROPERTY COMPILE_OPTIONS ${flags})
+    set_property(SOURCE ${file} TARGET_DIRECTORY ${TARGET} APPEND PROPERTY COMPILE_OPTIONS ${flags})
   endforeach()
 endfunction()
