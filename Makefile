@@ -10,7 +10,7 @@ CMAKE_ARGS ?=
 TEST_ARGS ?=
 
 build_folder = $(if $(filter release,$(1)),build,build-$(1))
-configure = cmake --preset $(1) $(CMAKE_ARGS) --log-level=WARNING
+configure = cmake --preset $(1) $(CMAKE_ARGS) >/dev/null
 compile = cmake --build $(call build_folder,$(1)) -j $(JOBS)
 ctest = ctest --test-dir $(call build_folder,$(1)) -j $(JOBS) --output-on-failure --no-tests=error $(TEST_ARGS)
 
@@ -30,12 +30,12 @@ run: ## the main job: make a small real model, read it a long ledger, ask it eig
 
 test: ## build everything and run every test
 	@tools/setup.sh test
-	@$(call configure,$(PRESET)) -DQSA_TESTS=ON
+	@$(call configure,$(PRESET))
 	@$(call compile,$(PRESET))
 	@$(call ctest,$(PRESET))
 
 asan: ## the tests under address and undefined-behaviour sanitizers
-	@$(MAKE) --no-print-directory test PRESET=asan
+	@$(MAKE) --no-print-directory test PRESET=asan TEST_ARGS="-LE slow $(TEST_ARGS)"
 
 tsan: ## libqsa's tests of threads under the thread sanitizer
 	@$(MAKE) --no-print-directory test PRESET=tsan TEST_ARGS="-L threads $(TEST_ARGS)"

@@ -73,6 +73,7 @@ def may_see_ggml(room):
 def resolve(root, file, name, quoted):
     """The file of ours that an include names, or None for a header from outside."""
     folders = [file.parent] if quoted else []
+    folders.append(root / file.relative_to(root).parts[0])  # "base/..." of src and of the engine are two
     folders += [root / folder for folder in INCLUDE_FOLDERS]
     for folder in folders:
         candidate = (folder / name).resolve()
