@@ -29,7 +29,7 @@ run: ## the main job: make a small real model, read it a long ledger, ask it eig
 	@$(call build_folder,$(PRESET))/qsa demo
 
 test: ## build everything and run every test
-	@tools/setup.sh test
+	@tools/setup.sh
 	@$(call configure,$(PRESET))
 	@$(call compile,$(PRESET))
 	@$(call ctest,$(PRESET))

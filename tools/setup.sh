@@ -1,10 +1,9 @@
 #!/bin/sh
 # Installs what the build lacks, on Debian and its relatives, and says what.
 #
-# usage: tools/setup.sh [build|test|check|ci]
+# usage: tools/setup.sh [build|check|ci]
 #
-#   build   what `make` and `make run` need (the default)
-#   test    the tests as well
+#   build   what `make`, `make run` and `make test` need (the default)
 #   check   clang-format and clang-tidy as well
 #   ci      everything that .ci/run needs: clang, the cross compiler and qemu-user as well
 #
@@ -50,17 +49,13 @@ need_build() {
     need libutf8proc-dev header utf8proc.h
     need libjansson-dev header jansson.h
     need libxxhash-dev header xxhash.h
+    need libcmocka-dev header cmocka.h
     need python3 command -v python3
     need python3-pip ggml_or_pip
 }
 
-need_test() {
-    need_build
-    need libcmocka-dev header cmocka.h
-}
-
 need_check() {
-    need_test
+    need_build
     need git command -v git
     need clang-format command -v clang-format
     need clang-tidy command -v clang-tidy
@@ -81,11 +76,10 @@ need_ci() {
 
 case $what in
 build) need_build ;;
-test) need_test ;;
 check) need_check ;;
 ci) need_ci ;;
 *)
-    echo "setup: unknown argument '$what'; use build, test, check or ci" >&2
+    echo "setup: unknown argument '$what'; use build, check or ci" >&2
     exit 2
     ;;
 esac
