@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The adapter; see qsa_ggml.h. Compiled by the host against the ggml that it uses. */
+#include "qsa_ggml.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DETAIL_BYTES = 512, SOURCES = 5 };
+
+typedef struct phase_node {
+    struct layer_nodes *layer;
+    uint32_t phase;
+} phase_node;
+
+typedef struct layer_nodes {
+    qsa_ggml_pass *pass;
+    uint32_t layer;
+    bool in_graph;
+    phase_node phases[QSA_PHASES]; /* user data of the nodes */
+} layer_nodes;
+
+struct qsa_ggml_pass {
+    qsa_config config;
+    qsa_step *step; /* of the present run */
+    uint32_t tokens;
+    atomic_int status; /* the first qsa_status that was not QSA_OK */
+    char detail[DETAIL_BYTES];
+    layer_nodes layers[];
+};
+
+qsa_status qsa_ggml_pass_create(const qsa_cache *cache, qsa_ggml_pass **out_pass) {
+    if (cache == NULL || out_pass == NULL) {
+        return QSA_E_ARGUMENT;
+    }
+    qsa_config config;
+    const qsa_status status = qsa_cache_config(cache, &config);
+    if (status != QSA_OK) {
+        return status;
+    }
+    qsa_ggml_pass *pass = calloc(1, sizeof *pass + config.layers * sizeof pass->layers[0]);
+    if (pass == NULL) {
+        return QSA_E_MEMORY;
+    }
+    pass->config = config;
+    atomic_init(&pass->status, QSA_OK);
+    for (uint32_t i = 0; i < config.layers; i++) {
+        layer_nodes *layer = &pass->layers[i];
+        layer->pass = pass;
+        layer->layer = i;
+        for (uint32_t p = 0; p < QSA_PHASES; p++) {
+            layer->phases[p] = (phase_node){layer, p};
+        }
+    }
+    *out_pass = pass;
+    return QSA_OK;
+}
+
+void qsa_ggml_pass_destroy(qsa_ggml_pass *pass) {
+    free(pass);
+}
+
+void qsa_ggml_pass_reset(qsa_ggml_pass *pass) {
+    for (uint32_t i = 0; i < pass->config.layers; i++) {
+        pass->layers[i].in_graph = false;
+    }
+}
+
+void qsa_ggml_pass_run(qsa_ggml_pass *pass, qsa_step *step, uint32_t tokens) {
+    pass->step = step;
+    pass->tokens = tokens;
+    pass->detail[0] = '\0';
+    atomic_store(&pass->status, QSA_OK);
+}
+
+qsa_status qsa_ggml_pass_status(const qsa_ggml_pass *pass) {
+    return (qsa_status)atomic_load(&pass->status);
+}
+
+const char *qsa_ggml_pass_detail(const qsa_ggml_pass *pass) {
+    return pass->detail;
+}
+
+/* Keeps the first failure. Of threads that fail at once only the one that came first writes the line; it is read after
+ * the graph has run. */
+static void keep_failure(qsa_ggml_pass *pass, qsa_status status, const char *detail) {
+    int expected = QSA_OK;
+    if (atomic_compare_exchange_strong(&pass->status, &expected, status)) {
+        snprintf(pass->detail, sizeof pass->detail, "%s", detail);
+    }
+}
+
+/* ---- building ---- */
+
+/* The line is for qsa_ggml_pass_detail: nothing runs while a graph is built. */
+static qsa_status refuse(qsa_ggml_pass *pass, qsa_status status, const char *name, const char *why) {
+    snprintf(pass->detail, sizeof pass->detail, "%s: %s", name, why);
+    return status;
+}
+
+/* dim, heads, tokens: what the shape must be. A tensor of one head has its tokens in dimension 1. */
+static qsa_status check_source(qsa_ggml_pass *pass, const char *name, const struct ggml_tensor *tensor, int64_t dim,
+                               int64_t heads, int64_t tokens) {
+    if (tensor == NULL) {
+        return refuse(pass, QSA_E_ARGUMENT, name, "is missing");
+    }
+    if (tensor->type != GGML_TYPE_F32) {
+        return refuse(pass, QSA_E_ARGUMENT, name, "is not f32");
+    }
+    if (tensor->ne[0] != dim || tensor->ne[1] != heads || tensor->ne[2] != tokens || tensor->ne[3] != 1) {
+        char why[128];
+        snprintf(why, sizeof why, "has shape %lld x %lld x %lld x %lld, expected %lld x %lld x %lld",
+                 (long long)tensor->ne[0], (long long)tensor->ne[1], (long long)tensor->ne[2],
+                 (long long)tensor->ne[3], (long long)dim, (long long)heads, (long long)tokens);
+        return refuse(pass, QSA_E_ARGUMENT, name, why);
+    }
+    if (tensor->nb[0] != sizeof(float) || tensor->nb[1] % sizeof(float) != 0 || tensor->nb[2] % sizeof(float) != 0) {
+        return refuse(pass, QSA_E_ARGUMENT, name, "has elements of a head that are not adjacent, or a stride that is "
+                                                  "no multiple of a float");
+    }
+    return QSA_OK;
+}
+
+static qsa_status check_sources(qsa_ggml_pass *pass, const qsa_ggml_sources *s) {
+    const qsa_config *c = &pass->config;
+    if (s->q == NULL) {
+        return refuse(pass, QSA_E_ARGUMENT, "q", "is missing");
+    }
+    const int64_t tokens = s->q->ne[2];
+    qsa_status status = check_source(pass, "q", s->q, c->head_dim, c->q_heads, tokens);
+    if (status == QSA_OK) {
+        status = check_source(pass, "k", s->k, c->head_dim, c->kv_heads, tokens);
+    }
+    if (status == QSA_OK) {
+        status = check_source(pass, "v", s->v, c->head_dim, c->kv_heads, tokens);
+    }
+    if (status == QSA_OK) {
+        status = check_source(pass, "index q", s->index_q, c->index_dim, c->index_heads, tokens);
+    }
+    if (status == QSA_OK) {
+        status = check_source(pass, "raw key", s->raw_key, c->index_dim, tokens, 1);
+    }
+    return status;
+}
+
+/* ---- running ---- */
+
+static qsa_strided strided(const struct ggml_tensor *tensor) {
+    return (qsa_strided){tensor->data, tensor->nb[2] / sizeof(float), tensor->nb[1] / sizeof(float)};
+}
+
+static qsa_strided strided_one_head(const struct ggml_tensor *tensor) {
+    return (qsa_strided){tensor->data, tensor->nb[1] / sizeof(float), 0};
+}
+
+static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user) {
+    (void)nth;
+    const layer_nodes *layer = user;
+    qsa_ggml_pass *pass = layer->pass;
+    if (ith != 0 || qsa_ggml_pass_status(pass) != QSA_OK) {
+        return; /* ggml calls a node from all its threads; one announces the layer */
+    }
+    if (pass->step == NULL || out->ne[1] != pass->tokens) {
+        keep_failure(pass, QSA_E_ARGUMENT, "the graph's tokens are not those of the step");
+        return;
+    }
+    const qsa_tensors tensors = {
+        .q = strided(out->src[0]),
+        .k = strided(out->src[1]),
+        .v = strided(out->src[2]),
+        .index_q = strided(out->src[3]),
+        .raw_key = strided_one_head(out->src[4]),
+    };
+    const qsa_output output = {out->data, out->nb[1] / sizeof(float), pass->config.head_dim};
+    const qsa_status status = qsa_layer_begin(pass->step, layer->layer, &tensors, &output);
+    if (status != QSA_OK) {
+        keep_failure(pass, status, qsa_error_detail());
+    }
+}
+
+static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user) {
+    (void)out;
+    const phase_node *node = user;
+    qsa_ggml_pass *pass = node->layer->pass;
+    const uint32_t parts = nth < QSA_MAX_PARTS ? (uint32_t)nth : QSA_MAX_PARTS;
+    if ((uint32_t)ith >= parts || qsa_ggml_pass_status(pass) != QSA_OK) {
+        return;
+    }
+    const qsa_status status = qsa_layer_phase(pass->step, node->phase, (uint32_t)ith, parts);
+    if (status != QSA_OK) {
+        keep_failure(pass, status, qsa_error_detail());
+    }
+}
+
+qsa_status qsa_ggml_layer(qsa_ggml_pass *pass, struct ggml_context *context, uint32_t layer,
+                          const qsa_ggml_sources *sources, struct ggml_tensor **out_attention) {
+    if (pass == NULL || context == NULL || sources == NULL || out_attention == NULL) {
+        return QSA_E_ARGUMENT;
+    }
+    if (layer >= pass->config.layers) {
+        return refuse(pass, QSA_E_ARGUMENT, "layer", "is not one of the cache");
+    }
+    if (pass->layers[layer].in_graph) {
+        return refuse(pass, QSA_E_ORDER, "layer", "is in the graph already");
+    }
+    const qsa_status status = check_sources(pass, sources);
+    if (status != QSA_OK) {
+        return status;
+    }
+    layer_nodes *nodes = &pass->layers[layer];
+    struct ggml_tensor *inputs[SOURCES] = {sources->q, sources->k, sources->v, sources->index_q, sources->raw_key};
+    const int64_t width = (int64_t)pass->config.head_dim * pass->config.q_heads;
+    struct ggml_tensor *out =
+        ggml_custom_4d(context, GGML_TYPE_F32, width, sources->q->ne[2], 1, 1, inputs, SOURCES, run_begin, 1, nodes);
+    for (uint32_t p = 0; p < QSA_PHASES; p++) {
+        /* In place: each node is the output of the one before, so the phases run in order. */
+        out = ggml_custom_inplace(context, out, inputs, SOURCES, run_phase, GGML_N_TASKS_MAX, &nodes->phases[p]);
+    }
+    nodes->in_graph = true;
+    *out_attention = out;
+    return QSA_OK;
+}
