@@ -24,7 +24,7 @@ static bool index_profile(const golden_record *record, golden_error *error)
 {
     bool bf16 = golden_is(record, "profile", "bf16");
     if (!bf16 && !golden_is(record, "profile", "f32")) {
-        golden_fail(error, "case %s: 'profile' must be f32 or bf16", golden_record_name(record));
+        golden_fail(error, "%s: 'profile' must be f32 or bf16", golden_record_name(record));
     }
     return bf16;
 }
@@ -37,7 +37,7 @@ static golden_kv kv_type(const golden_record *record, golden_error *error)
             return (golden_kv)type;
         }
     }
-    golden_fail(error, "case %s: 'kv_type' must be f32, bf16, f16 or q8_0", golden_record_name(record));
+    golden_fail(error, "%s: 'kv_type' must be f32, bf16, f16 or q8_0", golden_record_name(record));
     return GOLDEN_KV_F32;
 }
 
@@ -79,10 +79,12 @@ bool golden_case_shape(const golden_record *header, golden_case *out, golden_err
     c->eps = (float)golden_number(header, "eps", 0, error);
     read_yarn(header, c, error);
     if (!error->text[0] && (c->rotary_dim % 2 || c->rotary_dim > c->head_dim || c->rotary_dim > c->index_dim)) {
-        golden_fail(error, "'rotary_dim' must be even, and at most head_dim and index_dim");
+        golden_fail(error, "%s: 'rotary_dim' must be even, and at most head_dim and index_dim",
+                    golden_record_name(header));
     }
     if (!error->text[0] && (c->q_heads % c->kv_heads || c->budget % c->ratio || (c->ratio & (c->ratio - 1)))) {
-        golden_fail(error, "q_heads must be a multiple of kv_heads, budget of ratio, ratio a power of two");
+        golden_fail(error, "%s: q_heads must be a multiple of kv_heads, budget of ratio, ratio a power of two",
+                    golden_record_name(header));
     }
     return !error->text[0];
 }
@@ -103,7 +105,8 @@ static float *allocate(uint64_t rows, uint64_t row_size, golden_error *error)
         return NULL;
     }
     if (rows * row_size > ELEMENTS_MAX) {
-        golden_fail(error, "an input of %llu numbers is more than this reader takes", (unsigned long long)(rows * row_size));
+        golden_fail(error, "an input of %llu numbers is more than this reader takes",
+                    (unsigned long long)(rows * row_size));
         return NULL;
     }
     float *numbers = malloc((size_t)(rows * row_size) * sizeof *numbers);
@@ -158,7 +161,7 @@ static void read_stage_queries(const golden_record *header, golden_case *c, gold
         return;
     }
     if (positions->type != GOLDEN_I32) {
-        golden_fail(error, "tensor 'query_position' must be i32");
+        golden_fail(error, "%s: tensor 'query_position' must be i32", golden_record_name(header));
         return;
     }
     c->queries = positions->count;
@@ -170,7 +173,8 @@ static void read_stage_queries(const golden_record *header, golden_case *c, gold
     for (size_t i = 0; i < c->queries; i++) {
         int64_t offset = positions->integers[i] - c->anchor;
         if (offset < 0 || offset >= (int64_t)c->n || (i && (uint32_t)offset <= c->query[i - 1])) {
-            golden_fail(error, "'query_position' %d: must ascend within the run", (int)positions->integers[i]);
+            golden_fail(error, "%s: 'query_position' %d: must ascend within the run", golden_record_name(header),
+                        (int)positions->integers[i]);
             return;
         }
         c->query[i] = (uint32_t)offset;
@@ -215,7 +219,8 @@ static void place_templates(const golden_record *header, golden_case *c, golden_
     for (uint32_t t = 0; c->raw_key && t < c->n; t++) {
         int64_t number = template_of_group[t / c->ratio];
         if (number < 0 || (size_t)number >= shape->count / group_size) {
-            golden_fail(error, "'template_of_group' %d: there is no such template", (int)number);
+            golden_fail(error, "%s: 'template_of_group' %d: there is no such template", golden_record_name(header),
+                        (int)number);
             return;
         }
         memcpy(&c->raw_key[(size_t)t * c->index_dim],
@@ -266,7 +271,7 @@ static void read_path_queries(const golden_record *record, golden_case *c, golde
 {
     size_t words = golden_words(record, "queries");
     if (words == 0 || words % 2) {
-        golden_fail(error, "case %s: 'queries' must be pairs of offsets", golden_record_name(record));
+        golden_fail(error, "%s: 'queries' must be pairs of offsets", golden_record_name(record));
         return;
     }
     c->query = malloc(((size_t)c->n + 1) * sizeof *c->query);
@@ -329,7 +334,7 @@ static void read_path_norms(const golden_record *record, golden_case *c, golden_
 bool golden_case_from_path(const golden_record *record, golden_case *out, golden_error *error)
 {
     if (!golden_is(record, "kind", "path")) {
-        golden_fail(error, "case %s: not of kind path", golden_record_name(record));
+        golden_fail(error, "%s: not of kind path", golden_record_name(record));
         return false;
     }
     if (!golden_case_shape(record, out, error)) {
@@ -350,7 +355,7 @@ bool golden_case_from_path(const golden_record *record, golden_case *out, golden
 
 void golden_case_free(golden_case *c)
 {
-    float *const arrays[] = {c->index_q, c->raw_key, c->q, c->k, c->v,
+    float *const arrays[] = {c->index_q,      c->raw_key,      c->q,      c->k,     c->v,
                              c->index_q_norm, c->index_k_norm, c->q_norm, c->k_norm};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         free(arrays[i]);

@@ -34,10 +34,10 @@ typedef struct golden_case {
     uint32_t window;        /* tokens; 0: none */
     const int32_t *triples; /* [n][3]: t, h, w, not relative to the frame; NULL: all equal the logical position */
 
-    float *index_q; /* [n][index_heads][index_dim], before norm and rotation */
-    float *raw_key; /* [n][index_dim] */
-    float *q;       /* [n][q_heads][head_dim] */
-    float *k, *v;   /* [n][kv_heads][head_dim] */
+    float *index_q;                     /* [n][index_heads][index_dim], before norm and rotation */
+    float *raw_key;                     /* [n][index_dim] */
+    float *q;                           /* [n][q_heads][head_dim] */
+    float *k, *v;                       /* [n][kv_heads][head_dim] */
     float *index_q_norm, *index_k_norm; /* [index_dim]: effective weights */
     float *q_norm, *k_norm;             /* [head_dim]: effective weights; NULL if final_qkv */
 

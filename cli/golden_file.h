@@ -78,8 +78,10 @@ bool golden_is(const golden_record *record, const char *key, const char *word);
 size_t golden_words(const golden_record *record, const char *key);
 const char *golden_word(const golden_record *record, const char *key, size_t index, golden_error *error);
 int64_t golden_integer(const golden_record *record, const char *key, size_t index, golden_error *error);
-double golden_number(const golden_record *record, const char *key, size_t index, golden_error *error); /* finite; also 2^-76 */
-uint64_t golden_hex(const golden_record *record, const char *key, size_t index, golden_error *error);  /* 1 to 16 digits */
+double golden_number(const golden_record *record, const char *key, size_t index,
+                     golden_error *error); /* finite; also 2^-76 */
+uint64_t golden_hex(const golden_record *record, const char *key, size_t index,
+                    golden_error *error); /* 1 to 16 digits */
 
 /* An integer within [least, most]; anything else is an error that names the limits. */
 int64_t golden_integer_within(const golden_record *record, const char *key, size_t index, int64_t least, int64_t most,

@@ -19,7 +19,8 @@ static inline uint64_t golden_bits64(uint64_t stream, uint64_t k)
 static inline float golden_value(uint64_t stream, uint64_t k)
 {
     uint64_t x = golden_bits64(stream, k);
-    int64_t sum = (int64_t)(x & 0xffff) + (int64_t)(x >> 16 & 0xffff) + (int64_t)(x >> 32 & 0xffff) + (int64_t)(x >> 48);
+    int64_t sum =
+        (int64_t)(x & 0xffff) + (int64_t)(x >> 16 & 0xffff) + (int64_t)(x >> 32 & 0xffff) + (int64_t)(x >> 48);
     return (float)(sum - 131070) / 65536.0f;
 }
 

@@ -19,7 +19,7 @@ typedef struct oracle_shape {
     int rotary_dim, sections[3];
     int ratio, budget; /* r, and the budget in tokens */
     float theta, eps;
-    bool index_bf16;   /* index profile bf16, otherwise f32 */
+    bool index_bf16; /* index profile bf16, otherwise f32 */
     oracle_kv kv_type;
     bool final_qk; /* q and k enter normed and rotated already (stage cases) */
 
@@ -34,16 +34,16 @@ typedef struct oracle_shape {
 } oracle_shape;
 
 typedef struct oracle_tokens { /* n tokens as the weights gave them */
-    const float *index_q;   /* [n][index_heads][index_dim] */
-    const float *raw_key;   /* [n][index_dim] */
-    const float *q;         /* [n][q_heads][head_dim]; q, k, v may be NULL together: then there is no attention */
-    const float *k, *v;     /* [n][kv_heads][head_dim] */
-    const int32_t *triples; /* [n][3]: t, h, w; NULL: all three equal the logical position */
+    const float *index_q;      /* [n][index_heads][index_dim] */
+    const float *raw_key;      /* [n][index_dim] */
+    const float *q;            /* [n][q_heads][head_dim]; q, k, v may be NULL together: then there is no attention */
+    const float *k, *v;        /* [n][kv_heads][head_dim] */
+    const int32_t *triples;    /* [n][3]: t, h, w; NULL: all three equal the logical position */
 } oracle_tokens;
 
 typedef struct oracle_refusal { /* what was refused: the first token, and of it the first tensor in this order */
-    int token;          /* counted from the first one of the append */
-    const char *tensor; /* triples, index_q, raw_key, q, k, v */
+    int token;                  /* counted from the first one of the append */
+    const char *tensor;         /* triples, index_q, raw_key, q, k, v */
 } oracle_refusal;
 
 typedef struct oracle_run {
@@ -90,7 +90,8 @@ float oracle_to_f16(float x);
 bool oracle_store(oracle_kv type, int size, const float *x, float *out); /* false: the type cannot hold it */
 void oracle_norm(int size, float eps, const float *x, const float *weight, float *out);
 void oracle_rotate(int rotary_dim, const float *cos_sin, bool bf16, float *x); /* in place */
-void oracle_pool(const oracle_shape *shape, const float *raw_keys, const float *cos_sin, float *out); /* [ratio][index_dim] */
+void oracle_pool(const oracle_shape *shape, const float *raw_keys, const float *cos_sin,
+                 float *out); /* [ratio][index_dim] */
 float oracle_score(const oracle_shape *shape, const float *index_q, const float *pooled_key);
 /* The best `keep` of `count` scores by (score descending, number ascending), as ascending numbers; returns how many. */
 int oracle_select(int count, const float *scores, int keep, int32_t *out_chosen);

@@ -5,7 +5,7 @@
 #include "golden_case.h"
 #include "oracle.h"
 
-oracle_shape oracle_case_shape(const golden_case *c); /* points into the case */
+oracle_shape oracle_case_shape(const golden_case *c);              /* points into the case */
 oracle_tokens oracle_case_tokens(const golden_case *c, int first); /* from token `first` on */
 
 /* The shape must outlive the run. Fails the test if a token is refused. */

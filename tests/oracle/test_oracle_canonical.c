@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct stage {
-    const char *name; /* of hash_NAME */
+    const char *name;    /* of hash_NAME */
     const char *numbers; /* key of its recorded first or last numbers; NULL: none */
     uint64_t hash;
     uint32_t ours[4];
@@ -43,8 +43,9 @@ static replay new_replay(void)
 {
     static const char *const names[STAGES] = {"cos_sin",  "index_q",  "pooled", "scores", "rows",
                                               "k_stored", "v_stored", "main_q", "outputs"};
-    static const char *const numbers[STAGES] = {NULL,             "first_index_q",  "first_pooled", "last_scores", "last_row",
-                                                "first_k_stored", "first_v_stored", "first_main_q", "first_output"};
+    static const char *const numbers[STAGES] = {NULL,          "first_index_q",  "first_pooled",   "last_scores",
+                                                "last_row",    "first_k_stored", "first_v_stored", "first_main_q",
+                                                "first_output"};
     replay r = {0};
     for (int i = 0; i < STAGES; i++) {
         r.stages[i] = (stage){.name = names[i], .numbers = numbers[i], .hash = GOLDEN_HASH_START};
@@ -101,8 +102,9 @@ static void fail_stage(const golden_record *record, const stage *s, uint64_t exp
         strncat(recorded, " ", sizeof recorded - strlen(recorded) - 1);
         strncat(recorded, golden_word(record, s->numbers, i, &ignored), sizeof recorded - strlen(recorded) - 1);
     }
-    const char *format = strcmp(s->name, "rows") == 0 ? "%s: %s differs: hash %016llx, expected %016llx; %s:%s; ours: %u %u %u %u"
-                                                      : "%s: %s differs: hash %016llx, expected %016llx; %s:%s; ours: %08x %08x %08x %08x";
+    const char *format = strcmp(s->name, "rows") == 0
+                             ? "%s: %s differs: hash %016llx, expected %016llx; %s:%s; ours: %u %u %u %u"
+                             : "%s: %s differs: hash %016llx, expected %016llx; %s:%s; ours: %08x %08x %08x %08x";
     char text[400];
     snprintf(text, sizeof text, format, golden_record_name(record), s->name, (unsigned long long)s->hash,
              (unsigned long long)expected, s->numbers ? s->numbers : "no numbers", recorded, s->ours[0], s->ours[1],
