@@ -78,7 +78,7 @@ static qsa_status shard_name(const char *first, uint32_t number, uint32_t count,
 
 static qsa_status check_shard(const gguf_shard *shard, uint32_t number, const split *whole)
 {
-    split own;
+    split own = {0};
     qsa_status status = read_split(shard, &own);
     if (status)
         return status;
@@ -177,7 +177,7 @@ static qsa_status collect_tensors(gguf_file *file)
 
 static qsa_status complete(gguf_file *file, bool is_memory)
 {
-    split whole;
+    split whole = {0};
     qsa_status status = read_split(&file->shards[0], &whole);
     if (status)
         return status;

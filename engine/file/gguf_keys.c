@@ -127,7 +127,7 @@ static qsa_status fail_range(const entry *e, size_t i, integer value, const char
 
 static qsa_status unsigned_at(const entry *e, size_t i, uint64_t max, const char *wanted, uint64_t *out_value)
 {
-    integer value;
+    integer value = {0};
     if (!integer_at(e, i, &value))
         return fail_type(e, wanted);
     if (value.is_negative || value.bits > max)
@@ -138,7 +138,7 @@ static qsa_status unsigned_at(const entry *e, size_t i, uint64_t max, const char
 
 static qsa_status u32_at(const entry *e, size_t i, uint32_t *out_value)
 {
-    uint64_t value;
+    uint64_t value = 0;
     qsa_status status = unsigned_at(e, i, UINT32_MAX, "an unsigned integer of 32 bits", &value);
     if (!status)
         *out_value = (uint32_t)value;
@@ -148,7 +148,7 @@ static qsa_status u32_at(const entry *e, size_t i, uint32_t *out_value)
 static qsa_status i32_at(const entry *e, size_t i, int32_t *out_value)
 {
     static const char wanted[] = "an integer of 32 bits";
-    integer value;
+    integer value = {0};
     if (!integer_at(e, i, &value))
         return fail_type(e, wanted);
     bool fits = value.is_negative ? (int64_t)value.bits >= INT32_MIN : value.bits <= INT32_MAX;
@@ -191,7 +191,7 @@ bool gguf_shard_has(const gguf_shard *shard, const char *key)
 
 qsa_status gguf_shard_u32(const gguf_shard *shard, const char *key, uint32_t *out_value)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_value(shard, key, "an unsigned integer of 32 bits", &e);
     return status ? status : u32_at(&e, 0, out_value);
 }
@@ -203,7 +203,7 @@ bool gguf_file_has(const gguf_file *file, const char *key)
 
 bool gguf_file_is_array(const gguf_file *file, const char *key)
 {
-    entry e;
+    entry e = {0};
     return find(&file->shards[0], key, &e) && e.is_array;
 }
 
@@ -214,21 +214,21 @@ qsa_status gguf_file_u32(const gguf_file *file, const char *key, uint32_t *out_v
 
 qsa_status gguf_file_f32(const gguf_file *file, const char *key, float *out_value)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_value(&file->shards[0], key, "a finite f32", &e);
     return status ? status : f32_at(&e, out_value);
 }
 
 qsa_status gguf_file_bool(const gguf_file *file, const char *key, bool *out_value)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_value(&file->shards[0], key, "bool", &e);
     return status ? status : bool_at(&e, 0, out_value);
 }
 
 qsa_status gguf_file_string(const gguf_file *file, const char *key, const char **out_value)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_value(&file->shards[0], key, "a string", &e);
     if (!status && e.type != GGUF_TYPE_STRING)
         status = fail_type(&e, "a string");
@@ -239,7 +239,7 @@ qsa_status gguf_file_string(const gguf_file *file, const char *key, const char *
 
 qsa_status gguf_file_length(const gguf_file *file, const char *key, size_t *out_n)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_or_fail(&file->shards[0], key, &e);
     if (!status && !e.is_array)
         status = fail_type(&e, "an array");
@@ -250,7 +250,7 @@ qsa_status gguf_file_length(const gguf_file *file, const char *key, size_t *out_
 
 qsa_status gguf_file_bools(const gguf_file *file, const char *key, bool *out_values, size_t n)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_array(&file->shards[0], key, "an array of bool", n, &e);
     for (size_t i = 0; i < n && !status; i++)
         status = bool_at(&e, i, &out_values[i]);
@@ -259,7 +259,7 @@ qsa_status gguf_file_bools(const gguf_file *file, const char *key, bool *out_val
 
 qsa_status gguf_file_i32s(const gguf_file *file, const char *key, int32_t *out_values, size_t n)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_array(&file->shards[0], key, "an array of integers", n, &e);
     for (size_t i = 0; i < n && !status; i++)
         status = i32_at(&e, i, &out_values[i]);
@@ -268,7 +268,7 @@ qsa_status gguf_file_i32s(const gguf_file *file, const char *key, int32_t *out_v
 
 qsa_status gguf_file_u32s(const gguf_file *file, const char *key, uint32_t *out_values, size_t n)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_array(&file->shards[0], key, "an array of unsigned integers", n, &e);
     for (size_t i = 0; i < n && !status; i++)
         status = u32_at(&e, i, &out_values[i]);
@@ -277,7 +277,7 @@ qsa_status gguf_file_u32s(const gguf_file *file, const char *key, uint32_t *out_
 
 qsa_status gguf_file_u64s(const gguf_file *file, const char *key, uint64_t *out_values, size_t n)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_array(&file->shards[0], key, "an array of unsigned integers", n, &e);
     for (size_t i = 0; i < n && !status; i++)
         status = unsigned_at(&e, i, UINT64_MAX, "an unsigned integer", &out_values[i]);
@@ -286,7 +286,7 @@ qsa_status gguf_file_u64s(const gguf_file *file, const char *key, uint64_t *out_
 
 qsa_status gguf_file_strings(const gguf_file *file, const char *key, const char **out_values, size_t n)
 {
-    entry e;
+    entry e = {0};
     qsa_status status = find_array(&file->shards[0], key, "an array of strings", n, &e);
     if (!status && e.type != GGUF_TYPE_STRING)
         status = fail_type(&e, "an array of strings");

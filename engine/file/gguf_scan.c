@@ -58,7 +58,7 @@ static qsa_status take_u64(scan *s, const char *what, uint64_t *out_value)
 
 static qsa_status take_text(scan *s, const char *what, text *out_text)
 {
-    uint64_t length;
+    uint64_t length = 0;
     qsa_status status = take_u64(s, what, &length);
     if (!status)
         status = take(s, length, what);
@@ -112,7 +112,7 @@ static size_t value_bytes(uint32_t type)
 
 static qsa_status scan_string(scan *s, text key)
 {
-    text value;
+    text value = {0};
     qsa_status status = take_text(s, "a string", &value);
     if (!status && has_nul(value))
         status = engine_fail(QSA_E_FORMAT, "%s: key '%.*s' has a string with a NUL byte", s->file, shown_length(key),
@@ -139,8 +139,8 @@ static qsa_status scan_string_array(scan *s, text key, uint64_t n)
 
 static qsa_status scan_array(scan *s, text key)
 {
-    uint32_t type;
-    uint64_t n;
+    uint32_t type = 0;
+    uint64_t n = 0;
     qsa_status status = take_u32(s, "the type of an array", &type);
     if (!status)
         status = take_u64(s, "the length of an array", &n);
@@ -161,8 +161,8 @@ static qsa_status scan_array(scan *s, text key)
 
 static qsa_status scan_key(scan *s, uint64_t i)
 {
-    text key;
-    uint32_t type;
+    text key = {0};
+    uint32_t type = 0;
     qsa_status status = take_name(s, "key", i, &key);
     if (!status)
         status = take_u32(s, "the type of a key", &type);
@@ -182,8 +182,8 @@ static qsa_status scan_key(scan *s, uint64_t i)
 /* Sizes in bytes and ends of tensors are checked after ggml's reader, which knows the types. */
 static qsa_status scan_tensor(scan *s, uint64_t i)
 {
-    text name;
-    uint32_t dims;
+    text name = {0};
+    uint32_t dims = 0;
     qsa_status status = take_name(s, "tensor", i, &name);
     if (!status)
         status = take_u32(s, "a number of dimensions", &dims);
@@ -193,7 +193,7 @@ static qsa_status scan_tensor(scan *s, uint64_t i)
         return engine_fail(QSA_E_FORMAT, "%s: tensor '%.*s' has %" PRIu32 " dimensions, expected 1 to %d", s->file,
                            shown_length(name), name.bytes, dims, GGML_MAX_DIMS);
     for (uint32_t d = 0; d < dims; d++) {
-        uint64_t n;
+        uint64_t n = 0;
         status = take_u64(s, "a dimension", &n);
         if (status)
             return status;
@@ -214,7 +214,7 @@ static qsa_status scan_magic(scan *s)
 
 static qsa_status scan_start(scan *s, uint64_t *out_tensors, uint64_t *out_keys)
 {
-    uint32_t version;
+    uint32_t version = 0;
     qsa_status status = scan_magic(s);
     if (!status)
         status = take_u32(s, "the version", &version);
