@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#if defined(__linux__)
+#define _GNU_SOURCE /* madvise */
+#endif
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+enum { HUGE_PAGE_BYTES = 2 * 1024 * 1024 };
+#endif
+
+static void *default_allocate(void *context, size_t size_bytes, size_t alignment)
+{
+    (void)context;
+#if defined(__linux__)
+    if (size_bytes >= 4 * (size_t)HUGE_PAGE_BYTES)
+        alignment = HUGE_PAGE_BYTES;
+#endif
+    if (size_bytes > SIZE_MAX - alignment)
+        return NULL;
+    size_t rounded = (size_bytes + alignment - 1) / alignment * alignment; /* aligned_alloc wants a multiple */
+    void *memory = aligned_alloc(alignment, rounded);
+#if defined(__linux__)
+    if (memory != NULL && alignment == HUGE_PAGE_BYTES)
+        (void)madvise(memory, rounded, MADV_HUGEPAGE); /* rows are read at random: fewer TLB misses, same result */
+#endif
+    return memory;
+}
+
+static void default_release(void *context, void *memory, size_t size_bytes)
+{
+    (void)context;
+    (void)size_bytes;
+    free(memory);
+}
+
+const qsa_allocator qsa_default_allocator = {default_allocate, default_release, NULL};
+
+void *qsa_allocate(const qsa_allocator *allocator, uint64_t size_bytes)
+{
+    if (size_bytes > SIZE_MAX / 2)
+        return NULL;
+    return allocator->allocate(allocator->context, size_bytes == 0 ? QSA_ALIGNMENT : (size_t)size_bytes, QSA_ALIGNMENT);
+}
+
+void qsa_release(const qsa_allocator *allocator, void *memory, uint64_t size_bytes)
+{
+    if (memory != NULL)
+        allocator->release(allocator->context, memory, size_bytes == 0 ? QSA_ALIGNMENT : (size_t)size_bytes);
+}

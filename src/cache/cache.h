@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cache's state.
+ *
+ * Invariants, verified by qsa_cache_check:
+ *  1. A page is free (reference count 0, exactly once on the free stack) or referred to by as many open sequences (and
+ *     the open step) as its count says.
+ *  2. An open sequence has 0 <= anchor <= frontier <= 2^31, first_slot < 64 and a multiple of the ratio.
+ *  3. It refers to exactly the pages that its tokens need: ceil((first_slot + tokens) / 64), none if it is empty.
+ *  4. Slot of the token at position p: first_slot + (p - anchor); groups are cut from the anchor, so a group never
+ *     straddles pages.
+ *  5. K, V, raw keys and triples of [anchor, frontier) and the pooled keys of all complete groups are valid in every
+ *     layer; they were made valid by one commit, together. Nothing else is ever read.
+ *  6. A closed sequence has no pages and a generation that no live handle carries. */
+#ifndef QSA_CACHE_CACHE_H
+#define QSA_CACHE_CACHE_H
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "cache/layout.h"
+#include "index/pool.h"
+#include "kernels/kernels.h"
+
+#include <qsa/cache.h>
+#include <stdatomic.h>
+
+typedef struct qsa_sequence {
+    int64_t anchor, frontier, frame;
+    uint32_t generation;
+    uint32_t first_slot;
+    uint32_t n_pages;
+    bool open;
+    bool placed;     /* the anchor is decided */
+    uint32_t *table; /* [layout.pages] page ids, the first n_pages are used */
+} qsa_sequence;
+
+/* Counters that parts of a phase add to. */
+typedef struct qsa_work {
+    atomic_uint_fast64_t keys_pooled, groups_scored, groups_chosen, k_rows_read;
+} qsa_work;
+
+struct qsa_step;
+
+struct qsa_cache {
+    qsa_config config; /* norms and allocator NULL */
+    qsa_allocator allocator;
+    const qsa_kernels *kernels;
+    qsa_layout layout;
+    qsa_rotary rotary;
+
+    float *weights; /* [layers]: q, k [head_dim], index_q, index_k [index_dim] */
+    uint8_t *arena[QSA_ARENA_COUNT];
+    qsa_triple *triples; /* [pages][64], relative to the frame */
+
+    uint32_t *references; /* [pages] */
+    uint32_t *free_pages; /* [pages] stack */
+    uint32_t n_free;
+
+    qsa_sequence *sequences; /* [max_sequences] */
+    uint32_t *tables;        /* [max_sequences][pages] */
+
+    struct qsa_step *step; /* its working memory; owned by room step */
+    bool step_open;
+
+    qsa_counters counters;
+    qsa_work work;
+};
+
+typedef struct qsa_layer_weights {
+    const float *q, *k, *index_q, *index_k;
+} qsa_layer_weights;
+
+qsa_layer_weights qsa_cache_weights(const qsa_cache *cache, uint32_t layer);
+
+/* ---- pages ---- */
+
+/* Takes a free page, reference count 1. The caller has checked n_free. */
+uint32_t qsa_page_take(qsa_cache *cache);
+/* Drops one reference; the page becomes free with the last. */
+void qsa_page_drop(qsa_cache *cache, uint32_t page);
+/* Copies the first `slots` slots of a page, all layers and kinds. */
+void qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to, uint32_t slots);
+
+/* Pages that `slots` slots from the beginning of a page need. */
+static inline uint64_t qsa_pages_for(uint64_t slots)
+{
+    return (slots + QSA_PAGE_TOKENS - 1) / QSA_PAGE_TOKENS;
+}
+
+/* ---- sequences ---- */
+
+/* QSA_E_SEQUENCE if seq is not an open sequence. */
+qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out);
+/* QSA_E_BUSY while a step is open. */
+qsa_status qsa_cache_idle(const qsa_cache *cache);
+/* Drops the pages beyond those that `tokens` tokens need. */
+void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
+
+/* Where token number `offset` of the run lies. */
+typedef struct qsa_place {
+    uint32_t page, slot;
+} qsa_place;
+
+static inline qsa_place qsa_sequence_place(const qsa_sequence *sequence, uint64_t offset)
+{
+    uint64_t at = sequence->first_slot + offset;
+    return (qsa_place){sequence->table[at / QSA_PAGE_TOKENS], (uint32_t)(at % QSA_PAGE_TOKENS)};
+}
+
+/* ---- values; x is f32, widened or rounded on the way ---- */
+
+void qsa_store_k(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x);
+void qsa_store_v(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x);
+void qsa_store_raw(qsa_cache *cache, uint32_t layer, qsa_place place, const float *x);
+void qsa_store_pooled(qsa_cache *cache, uint32_t layer, qsa_place first, const float *x);
+
+void qsa_load_k(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, float *x);
+void qsa_load_v(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, float *x);
+void qsa_load_raw(const qsa_cache *cache, uint32_t layer, qsa_place place, float *x);
+void qsa_load_pooled(const qsa_cache *cache, uint32_t layer, qsa_place first, float *x);
+
+static inline qsa_triple *qsa_triple_at(const qsa_cache *cache, qsa_place place)
+{
+    return &cache->triples[(size_t)place.page * QSA_PAGE_TOKENS + place.slot];
+}
+
+static inline const void *qsa_tile_at(const qsa_cache *cache, uint32_t layer, uint32_t page)
+{
+    return cache->arena[QSA_ARENA_POOLED] + qsa_layout_page(&cache->layout, QSA_ARENA_POOLED, layer, page);
+}
+
+/* Pools the group whose first token lies at `first` from its raw keys; raw is working memory [ratio][index_dim]. */
+void qsa_pool_group(const qsa_cache *cache, uint32_t layer, qsa_place first, float *raw, float *out);
+
+#endif

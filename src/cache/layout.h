@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layout of a page: the one place that knows it.
+ *
+ * A page is QSA_PAGE_TOKENS token slots of one sequence (or several that share it), for every layer, in four arenas:
+ *   K       [kv_heads][blocks of 4 slots][head_dim][4]   four neighbours make a vector without a transpose
+ *   V       [kv_heads][slots][head_dim]
+ *   raw     [slots][index_dim]
+ *   pooled  [index_dim][groups]                          one tile; lanes are groups
+ * and, once for all layers, the rotary triples [slots]. Address = arena + layer * layer stride + page * page stride. */
+#ifndef QSA_CACHE_LAYOUT_H
+#define QSA_CACHE_LAYOUT_H
+
+#include "kernels/kernels.h"
+
+#include <qsa/config.h>
+#include <qsa/run.h>
+
+enum qsa_arena { QSA_ARENA_K = 0, QSA_ARENA_V, QSA_ARENA_RAW, QSA_ARENA_POOLED, QSA_ARENA_COUNT };
+
+typedef struct qsa_layout {
+    uint32_t layers, kv_heads, head_dim, index_dim;
+    uint32_t ratio;
+    uint32_t page_groups; /* QSA_PAGE_TOKENS / ratio */
+    uint64_t pages;
+    enum qsa_element kv_element, index_element;
+    uint32_t kv_bytes, index_bytes; /* of one element */
+    uint64_t page_stride[QSA_ARENA_COUNT];
+    uint64_t layer_stride[QSA_ARENA_COUNT];
+    uint64_t arena_bytes[QSA_ARENA_COUNT];
+    uint64_t triple_bytes;
+} qsa_layout;
+
+/* Errors: QSA_E_LIMIT if the sizes overflow 2^63. config passed qsa_shape_check. */
+qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out);
+
+static inline size_t qsa_layout_page(const qsa_layout *layout, enum qsa_arena arena, uint32_t layer, uint32_t page)
+{
+    return (size_t)(layer * layout->layer_stride[arena] + page * layout->page_stride[arena]);
+}
+
+/* Offsets within a page, in elements. */
+static inline size_t qsa_layout_k_block(const qsa_layout *layout, uint32_t head, uint32_t slot)
+{
+    uint32_t block = head * (QSA_PAGE_TOKENS / QSA_BLOCK_TOKENS) + slot / QSA_BLOCK_TOKENS;
+    return (size_t)block * layout->head_dim * QSA_BLOCK_TOKENS;
+}
+
+static inline size_t qsa_layout_v_token(const qsa_layout *layout, uint32_t head, uint32_t slot)
+{
+    return (size_t)(head * QSA_PAGE_TOKENS + slot) * layout->head_dim;
+}
+
+static inline size_t qsa_layout_raw_token(const qsa_layout *layout, uint32_t slot)
+{
+    return (size_t)slot * layout->index_dim;
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading back: values, digest, and the comparison of pooled keys with their raw keys. */
+#include "base/float_env.h"
+#include "cache/cache.h"
+
+#include <inttypes.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static qsa_status check_span(const qsa_sequence *sequence, qsa_span span)
+{
+    if (span.begin < sequence->anchor || span.end < span.begin || span.end > sequence->frontier)
+        return qsa_fail(QSA_E_RANGE, "span [%" PRId64 ", %" PRId64 ") is not within [%" PRId64 ", %" PRId64 ")",
+                        span.begin, span.end, sequence->anchor, sequence->frontier);
+    return QSA_OK;
+}
+
+static void read_heads(const qsa_cache *cache, uint32_t layer, qsa_tensor tensor, qsa_place place, float *out)
+{
+    for (uint32_t head = 0; head < cache->layout.kv_heads; head++) {
+        float *x = out + (size_t)head * cache->layout.head_dim;
+        if (tensor == QSA_TENSOR_K)
+            qsa_load_k(cache, layer, place, head, x);
+        else
+            qsa_load_v(cache, layer, place, head, x);
+    }
+}
+
+static uint32_t row_width(const qsa_cache *cache, qsa_tensor tensor)
+{
+    if (tensor == QSA_TENSOR_K || tensor == QSA_TENSOR_V)
+        return cache->layout.kv_heads * cache->layout.head_dim;
+    return cache->layout.index_dim;
+}
+
+/* Row number `row` of a tensor: token of the run, or group. */
+static void read_row(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t layer, qsa_tensor tensor,
+                     uint64_t row, float *out)
+{
+    uint64_t token = tensor == QSA_TENSOR_POOLED ? row * cache->layout.ratio : row;
+    qsa_place place = qsa_sequence_place(sequence, token);
+    if (tensor == QSA_TENSOR_RAW)
+        qsa_load_raw(cache, layer, place, out);
+    else if (tensor == QSA_TENSOR_POOLED)
+        qsa_load_pooled(cache, layer, place, out);
+    else
+        read_heads(cache, layer, tensor, place, out);
+}
+
+qsa_status qsa_seq_read(const qsa_cache *cache, qsa_seq seq, uint32_t layer, qsa_tensor tensor, qsa_span span,
+                        float *out)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    qsa_sequence *sequence;
+    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    QSA_TRY(check_span(sequence, span));
+    if (layer >= cache->layout.layers || (unsigned)tensor >= QSA_TENSOR_COUNT || out == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "read: layer %" PRIu32 ", tensor %d or NULL", layer, (int)tensor);
+    uint64_t begin = (uint64_t)(span.begin - sequence->anchor), end = (uint64_t)(span.end - sequence->anchor);
+    if (tensor == QSA_TENSOR_POOLED) {
+        uint32_t ratio = cache->layout.ratio;
+        if (begin % ratio != 0 || end % ratio != 0)
+            return qsa_fail(QSA_E_RANGE,
+                            "span [%" PRId64 ", %" PRId64 ") does not hold whole groups of %" PRIu32 " from %" PRId64,
+                            span.begin, span.end, ratio, sequence->anchor);
+        begin /= ratio;
+        end /= ratio;
+    }
+    size_t width = row_width(cache, tensor);
+    for (uint64_t row = begin; row < end; row++)
+        read_row(cache, sequence, layer, tensor, row, out + (size_t)(row - begin) * width);
+    return QSA_OK;
+}
+
+qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa_span span, qsa_triple *out)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    qsa_sequence *sequence;
+    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    QSA_TRY(check_span(sequence, span));
+    if (out == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "read: NULL argument");
+    int32_t frame = (int32_t)sequence->frame;
+    for (int64_t p = span.begin; p < span.end; p++) {
+        const qsa_triple *stored = qsa_triple_at(cache, qsa_sequence_place(sequence, (uint64_t)(p - sequence->anchor)));
+        *out++ = (qsa_triple){stored->t + frame, stored->h + frame, stored->w + frame};
+    }
+    return QSA_OK;
+}
+
+static qsa_status verify_layer(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t layer, uint64_t groups,
+                               float *raw)
+{
+    float expected[QSA_MAX_DIM], found[QSA_MAX_DIM];
+    for (uint64_t g = 0; g < groups; g++) {
+        qsa_place first = qsa_sequence_place(sequence, g * cache->layout.ratio);
+        qsa_pool_group(cache, layer, first, raw, expected);
+        qsa_load_pooled(cache, layer, first, found);
+        if (memcmp(expected, found, cache->layout.index_dim * sizeof(float)) != 0)
+            return qsa_fail(QSA_E_FORMAT, "layer %" PRIu32 ", group %" PRIu64 ": pooled key differs from its raw keys",
+                            layer, g);
+    }
+    return QSA_OK;
+}
+
+qsa_status qsa_seq_verify_index(const qsa_cache *cache, qsa_seq seq)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    qsa_sequence *sequence;
+    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    uint64_t bytes = (uint64_t)cache->layout.ratio * cache->layout.index_dim * sizeof(float);
+    float *raw = qsa_allocate(&cache->allocator, bytes);
+    if (raw == NULL)
+        return qsa_fail(QSA_E_MEMORY, "verify: no memory for one group");
+    uint64_t groups = (uint64_t)(sequence->frontier - sequence->anchor) / cache->layout.ratio;
+    qsa_status status = QSA_OK;
+    qsa_float_env saved = qsa_float_env_enter();
+    for (uint32_t layer = 0; layer < cache->layout.layers && status == QSA_OK; layer++)
+        status = verify_layer(cache, sequence, layer, groups, raw);
+    qsa_float_env_leave(saved);
+    qsa_release(&cache->allocator, raw, bytes);
+    return status;
+}
+
+static void digest_tensor(const qsa_cache *cache, const qsa_sequence *sequence, qsa_tensor tensor, uint64_t rows,
+                          float *row, XXH3_state_t *state)
+{
+    size_t bytes = row_width(cache, tensor) * sizeof(float);
+    for (uint32_t layer = 0; layer < cache->layout.layers; layer++)
+        for (uint64_t r = 0; r < rows; r++) {
+            read_row(cache, sequence, layer, tensor, r, row);
+            XXH3_64bits_update(state, row, bytes);
+        }
+}
+
+qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_digest)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    qsa_sequence *sequence;
+    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    if (out_digest == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "digest: NULL argument");
+    uint32_t widest = row_width(cache, QSA_TENSOR_K);
+    if (widest < cache->layout.index_dim)
+        widest = cache->layout.index_dim;
+    float *row = qsa_allocate(&cache->allocator, widest * sizeof(float));
+    if (row == NULL)
+        return qsa_fail(QSA_E_MEMORY, "digest: no memory for one row");
+    uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
+    const int64_t head[3] = {sequence->anchor, sequence->frontier, sequence->frame};
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, head, sizeof head);
+    for (uint64_t t = 0; t < tokens; t++)
+        XXH3_64bits_update(&state, qsa_triple_at(cache, qsa_sequence_place(sequence, t)), sizeof(qsa_triple));
+    for (int tensor = 0; tensor < QSA_TENSOR_COUNT; tensor++)
+        digest_tensor(cache, sequence, tensor, tensor == QSA_TENSOR_POOLED ? tokens / cache->layout.ratio : tokens, row,
+                      &state);
+    *out_digest = XXH3_64bits_digest(&state);
+    qsa_release(&cache->allocator, row, widest * sizeof(float));
+    return QSA_OK;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a sequence: open, rewind, close. */
+#include "cache/cache.h"
+
+#include <inttypes.h>
+
+qsa_status qsa_cache_idle(const qsa_cache *cache)
+{
+    if (cache == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "cache is NULL");
+    if (cache->step_open)
+        return qsa_fail(QSA_E_BUSY, "a step is open: commit or abort it first");
+    return QSA_OK;
+}
+
+qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out)
+{
+    *out = NULL;
+    if (seq.slot < cache->config.max_sequences) {
+        qsa_sequence *sequence = &cache->sequences[seq.slot];
+        if (sequence->open && sequence->generation == seq.generation) {
+            *out = sequence;
+            return QSA_OK;
+        }
+    }
+    return qsa_fail(QSA_E_SEQUENCE, "sequence %" PRIu32 " (generation %" PRIu32 ") is not open in this cache", seq.slot,
+                    seq.generation);
+}
+
+void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens)
+{
+    uint32_t needed = tokens == 0 ? 0 : (uint32_t)qsa_pages_for(sequence->first_slot + tokens);
+    while (sequence->n_pages > needed)
+        qsa_page_drop(cache, sequence->table[--sequence->n_pages]);
+    if (tokens == 0)
+        sequence->first_slot = 0;
+}
+
+qsa_status qsa_seq_open(qsa_cache *cache, qsa_seq *out_seq)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    if (out_seq == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "open: NULL argument");
+    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
+        qsa_sequence *sequence = &cache->sequences[slot];
+        if (sequence->open)
+            continue;
+        *sequence =
+            (qsa_sequence){.generation = sequence->generation + 1, .open = true, .table = sequence->table};
+        if (sequence->generation == 0) /* wrapped; {0} is no handle */
+            sequence->generation = 1;
+        *out_seq = (qsa_seq){slot, sequence->generation};
+        return QSA_OK;
+    }
+    return qsa_fail(QSA_E_FULL, "all %" PRIu32 " sequences (max_sequences) are open", cache->config.max_sequences);
+}
+
+qsa_status qsa_seq_close(qsa_cache *cache, qsa_seq seq)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    qsa_sequence *sequence;
+    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    qsa_sequence_trim(cache, sequence, 0);
+    sequence->open = false;
+    return QSA_OK;
+}
+
+qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_info *out_info)
+{
+    if (cache == NULL || out_info == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "query: NULL argument");
+    qsa_sequence *sequence;
+    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
+    *out_info = (qsa_seq_info){.anchor = sequence->anchor,
+                               .frontier = sequence->frontier,
+                               .rotary_frame = sequence->frame,
+                               .tokens = tokens,
+                               .groups = tokens / cache->layout.ratio,
+                               .pages = (tokens == 0) ? 0 : qsa_pages_for(sequence->first_slot + tokens)};
+    return QSA_OK;
+}
+
+qsa_status qsa_seq_rewind(qsa_cache *cache, qsa_seq seq, int64_t to)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    qsa_sequence *sequence;
+    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    if (to < sequence->anchor || to > sequence->frontier)
+        return qsa_fail(QSA_E_RANGE, "rewind to %" PRId64 " is outside [%" PRId64 ", %" PRId64 "]", to,
+                        sequence->anchor, sequence->frontier);
+    sequence->frontier = to;
+    qsa_sequence_trim(cache, sequence, (uint64_t)(to - sequence->anchor));
+    return QSA_OK;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "index/pool.h"
+
+#include "base/elementary.h"
+#include "base/float_env.h"
+#include "base/limits.h"
+#include "base/shape.h"
+#include "base/status.h"
+#include "index/rotary.h"
+
+#include <inttypes.h>
+
+static void round_all(float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = qsa_round_bf16(x[i]);
+}
+
+static const float *rounded_table(const float *cos_sin, uint32_t pairs, bool bf16, float *buffer)
+{
+    if (!bf16)
+        return cos_sin;
+    for (uint32_t i = 0; i < 2 * pairs; i++)
+        buffer[i] = qsa_round_bf16(cos_sin[i]);
+    return buffer;
+}
+
+static float raw_value(const qsa_pool_rule *rule, float x)
+{
+    return rule->bf16 ? qsa_round_bf16(x) : x;
+}
+
+/* k0 + k1 + ..., in order, starting from k0; divided by the ratio, a power of two, hence exact. */
+static void mean_of(const qsa_pool_rule *rule, const float *raw, float *out)
+{
+    float scale = 1.0f / (float)rule->ratio;
+    for (uint32_t d = 0; d < rule->dim; d++) {
+        float sum = raw_value(rule, raw[d]);
+        for (uint32_t t = 1; t < rule->ratio; t++)
+            sum += raw_value(rule, raw[(size_t)t * rule->dim + d]);
+        out[d] = sum * scale;
+    }
+}
+
+void qsa_pool_one(const qsa_kernels *kernels, const qsa_pool_rule *rule, const float *raw, const float *cos_sin,
+                  float *out)
+{
+    float mean[QSA_MAX_DIM], rounded[QSA_MAX_DIM];
+    mean_of(rule, raw, mean);
+    if (rule->bf16)
+        round_all(mean, rule->dim);
+    const float *table = rounded_table(cos_sin, rule->pairs, rule->bf16, rounded);
+    kernels->norm_rotate(mean, rule->dim, 1, rule->dim, rule->weight, rule->eps, rule->pairs, table,
+                         table + rule->pairs, rule->bf16, out);
+}
+
+void qsa_index_norm_rotate(const qsa_kernels *kernels, const float *x, size_t stride, uint32_t heads, uint32_t dim,
+                           const float *weight, float eps, uint32_t pairs, const float *cos_sin, bool bf16, float *out)
+{
+    float rounded[QSA_MAX_DIM];
+    const float *table = rounded_table(cos_sin, pairs, bf16, rounded);
+    if (!bf16) {
+        kernels->norm_rotate(x, stride, heads, dim, weight, eps, pairs, table, table + pairs, false, out);
+        return;
+    }
+    float input[QSA_MAX_DIM];
+    for (uint32_t h = 0; h < heads; h++) {
+        for (uint32_t d = 0; d < dim; d++)
+            input[d] = qsa_round_bf16(x[h * stride + d]);
+        kernels->norm_rotate(input, dim, 1, dim, weight, eps, pairs, table, table + pairs, true,
+                             out + (size_t)h * dim);
+    }
+}
+
+/* ---- the public functions on plain arrays ---- */
+
+static qsa_status choose_kernels(const qsa_kernels **out)
+{
+    const char *wanted = "";
+    *out = qsa_kernels_choose(&wanted);
+    if (*out == NULL)
+        return qsa_fail(QSA_E_UNSUPPORTED, "QSA_ISA=%s is not available here", wanted);
+    return QSA_OK;
+}
+
+static const float *weight_or_ones(const float *weight, uint32_t dim, float *ones)
+{
+    if (weight != NULL)
+        return weight;
+    for (uint32_t d = 0; d < dim; d++)
+        ones[d] = 1;
+    return ones;
+}
+
+static qsa_status check_weight(const qsa_kernels *kernels, const float *weight, uint32_t dim)
+{
+    size_t bad = kernels->check(weight, dim, QSA_WEIGHT_LIMIT);
+    if (bad < dim)
+        return qsa_fail(QSA_E_NONFINITE, "norm weight %zu is not finite or beyond 2^40", bad);
+    return QSA_OK;
+}
+
+qsa_status qsa_norm_rotate(const float *x, uint32_t heads, uint32_t dim, const float *weight, float eps,
+                           uint32_t pairs, const float *cos, const float *sin, qsa_profile profile, float *out)
+{
+    if (x == NULL || out == NULL || (cos == NULL) != (sin == NULL))
+        return qsa_fail(QSA_E_ARGUMENT, "norm_rotate: NULL argument");
+    if (dim == 0 || dim > QSA_MAX_DIM || (cos != NULL && pairs > dim / 2) || !(eps > 0) ||
+        (unsigned)profile >= QSA_PROFILE_COUNT)
+        return qsa_fail(QSA_E_ARGUMENT, "norm_rotate: dim %" PRIu32 ", pairs %" PRIu32 ", eps %g or profile", dim,
+                        pairs, (double)eps);
+    const qsa_kernels *kernels;
+    QSA_TRY(choose_kernels(&kernels));
+    float ones[QSA_MAX_DIM], table[QSA_MAX_DIM] = {0}, result[QSA_MAX_DIM];
+    weight = weight_or_ones(weight, dim, ones);
+    QSA_TRY(check_weight(kernels, weight, dim));
+    for (uint32_t h = 0; h < heads; h++) {
+        size_t bad = kernels->check(x + (size_t)h * dim, dim, QSA_INPUT_LIMIT);
+        if (bad < dim)
+            return qsa_fail(QSA_E_NONFINITE, "head %" PRIu32 ", element %zu is not finite or beyond 2^56", h, bad);
+    }
+    if (cos == NULL)
+        pairs = 0;
+    for (uint32_t i = 0; i < pairs; i++) {
+        table[i] = cos[i];
+        table[pairs + i] = sin[i];
+    }
+    qsa_float_env saved = qsa_float_env_enter();
+    for (uint32_t h = 0; h < heads; h++) {
+        qsa_index_norm_rotate(kernels, x + (size_t)h * dim, dim, 1, dim, weight, eps, pairs, table,
+                              profile == QSA_PROFILE_BF16, result);
+        for (uint32_t d = 0; d < dim; d++)
+            out[(size_t)h * dim + d] = result[d];
+    }
+    qsa_float_env_leave(saved);
+    return QSA_OK;
+}
+
+static qsa_status check_raw(const qsa_kernels *kernels, const qsa_config *config, const float *raw, size_t n_groups)
+{
+    for (size_t t = 0; t < n_groups * config->ratio; t++) {
+        size_t bad = kernels->check(raw + t * config->index_dim, config->index_dim, QSA_INPUT_LIMIT);
+        if (bad < config->index_dim)
+            return qsa_fail(QSA_E_NONFINITE, "group %zu, token %zu: raw key is not finite or beyond 2^56",
+                            t / config->ratio, t % config->ratio);
+    }
+    return QSA_OK;
+}
+
+static qsa_status check_triples(const qsa_triple *first, size_t n_groups)
+{
+    for (size_t g = 0; g < n_groups; g++) {
+        const int32_t axes[3] = {first[g].t, first[g].h, first[g].w};
+        for (int a = 0; a < 3; a++)
+            if (axes[a] > QSA_MAX_ROTARY_OFFSET || axes[a] < -QSA_MAX_ROTARY_OFFSET)
+                return qsa_fail(QSA_E_LIMIT, "group %zu: rotary coordinate %" PRId32 " is beyond 2^24", g, axes[a]);
+    }
+    return QSA_OK;
+}
+
+qsa_status qsa_pool_keys(const qsa_config *config, const qsa_rotary *rotary, const float *raw, const qsa_triple *first,
+                         size_t n_groups, const float *weight, float *out)
+{
+    QSA_TRY(qsa_shape_check(config));
+    if (rotary == NULL || rotary->pairs != config->rotary_dim / 2)
+        return qsa_fail(QSA_E_ARGUMENT, "pool_keys: the rotary table is not that of the configuration");
+    if (n_groups > 0 && (raw == NULL || first == NULL || out == NULL))
+        return qsa_fail(QSA_E_ARGUMENT, "pool_keys: NULL argument");
+    const qsa_kernels *kernels;
+    QSA_TRY(choose_kernels(&kernels));
+    float ones[QSA_MAX_DIM], cos_sin[QSA_MAX_DIM];
+    const qsa_pool_rule rule = {.dim = config->index_dim,
+                                .ratio = config->ratio,
+                                .pairs = rotary->pairs,
+                                .eps = config->eps,
+                                .bf16 = config->profile == QSA_PROFILE_BF16,
+                                .weight = weight_or_ones(weight, config->index_dim, ones)};
+    QSA_TRY(check_weight(kernels, rule.weight, rule.dim));
+    QSA_TRY(check_raw(kernels, config, raw, n_groups));
+    QSA_TRY(check_triples(first, n_groups));
+    qsa_float_env saved = qsa_float_env_enter();
+    for (size_t g = 0; g < n_groups; g++) {
+        qsa_rotary_fill(rotary, first[g], cos_sin);
+        qsa_pool_one(kernels, &rule, raw + g * rule.ratio * rule.dim, cos_sin, out + g * rule.dim);
+    }
+    qsa_float_env_leave(saved);
+    return QSA_OK;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pooled index keys: mean, norm, rotate (SPEC section 3). */
+#ifndef QSA_INDEX_POOL_H
+#define QSA_INDEX_POOL_H
+
+#include "kernels/kernels.h"
+
+#include <qsa/config.h>
+#include <qsa/index.h>
+
+/* What a pooled key depends on besides its raw keys. */
+typedef struct qsa_pool_rule {
+    uint32_t dim, ratio, pairs;
+    float eps;
+    bool bf16;           /* profile */
+    const float *weight; /* [dim] effective */
+} qsa_pool_rule;
+
+/* One pooled key. raw [ratio][dim] in order, rounded here to the profile's type (stored keys are
+ * already); cos_sin [2 * pairs] of the group's first token, not yet
+ * rounded; out [dim], a value of the profile's type. */
+void qsa_pool_one(const qsa_kernels *kernels, const qsa_pool_rule *rule, const float *raw, const float *cos_sin,
+                  float *out);
+
+/* Norm and rotate as the index does: rounds input, cos and sin first in the bf16 profile. x [heads][dim] with stride. */
+void qsa_index_norm_rotate(const qsa_kernels *kernels, const float *x, size_t stride, uint32_t heads, uint32_t dim,
+                           const float *weight, float eps, uint32_t pairs, const float *cos_sin, bool bf16, float *out);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A layer: announced once, then phases in parts, in order. */
+#include "base/float_env.h"
+#include "step/step.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static qsa_status check_tensors(const qsa_tensors *tensors, const qsa_output *out)
+{
+    if (tensors == NULL || out == NULL || out->data == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "layer: NULL argument");
+    const qsa_strided *all[5] = {&tensors->q, &tensors->k, &tensors->v, &tensors->index_q, &tensors->raw_key};
+    static const char *const names[5] = {"q", "k", "v", "index_q", "raw_key"};
+    for (int i = 0; i < 5; i++)
+        if (all[i]->data == NULL)
+            return qsa_fail(QSA_E_ARGUMENT, "layer: %s has no data", names[i]);
+    return QSA_OK;
+}
+
+static bool layer_running(const qsa_step *step)
+{
+    return step->layer.announced && !step->layer_done[step->layer.layer];
+}
+
+qsa_status qsa_layer_begin(qsa_step *step, uint32_t layer, const qsa_tensors *tensors, const qsa_output *out)
+{
+    if (step == NULL || !step->cache->step_open)
+        return qsa_fail(QSA_E_ORDER, "layer: no step is open");
+    QSA_TRY(qsa_step_error(step));
+    if (layer >= step->cache->layout.layers)
+        return qsa_fail(QSA_E_ARGUMENT, "layer %" PRIu32 " of %" PRIu32, layer, step->cache->layout.layers);
+    if (layer_running(step))
+        return qsa_fail(QSA_E_ORDER, "layer %" PRIu32 " begins before layer %" PRIu32 " has run all phases", layer,
+                        step->layer.layer);
+    if (step->layer_done[layer])
+        return qsa_fail(QSA_E_ORDER, "layer %" PRIu32 " is repeated", layer);
+    QSA_TRY(check_tensors(tensors, out));
+    qsa_layer_state *state = &step->layer;
+    state->layer = layer;
+    state->announced = true;
+    state->tensors = *tensors;
+    state->out = *out;
+    atomic_store(&state->parts, 0);
+    for (int phase = 0; phase < QSA_PHASES; phase++)
+        atomic_store(&state->parts_done[phase], 0);
+    memset(state->next_phase, 0, QSA_MAX_PARTS);
+    return QSA_OK;
+}
+
+/* The first part to come fixes the number of parts of the layer. */
+static qsa_status check_part(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts)
+{
+    qsa_layer_state *state = &step->layer;
+    if (parts == 0 || parts > QSA_MAX_PARTS || part >= parts)
+        return qsa_fail(QSA_E_ARGUMENT, "part %" PRIu32 " of %" PRIu32, part, parts);
+    unsigned expected = 0;
+    if (!atomic_compare_exchange_strong(&state->parts, &expected, parts) && expected != parts)
+        return qsa_fail(QSA_E_ARGUMENT, "layer %" PRIu32 " runs in %u parts, not %" PRIu32, state->layer, expected,
+                        parts);
+    if (phase >= QSA_PHASES || state->next_phase[part] != phase ||
+        (phase > 0 && atomic_load(&state->parts_done[phase - 1]) != parts))
+        return qsa_fail(QSA_E_ORDER, "layer %" PRIu32 ", part %" PRIu32 ": phase %" PRIu32 " is out of order",
+                        state->layer, part, phase);
+    state->next_phase[part]++;
+    return QSA_OK;
+}
+
+static void run_part(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts)
+{
+    static void (*const phases[QSA_PHASES])(qsa_step *, uint32_t, uint32_t) = {qsa_phase_append, qsa_phase_scan,
+                                                                              qsa_phase_select, qsa_phase_attend};
+    if (parts > step->cache->config.max_parts)
+        parts = step->cache->config.max_parts;
+    if (part >= parts) /* more parts than working memory was planned for: the others do the work */
+        return;
+    qsa_float_env saved = qsa_float_env_enter();
+    phases[phase](step, part, parts);
+    qsa_float_env_leave(saved);
+}
+
+static void finish_layer(qsa_step *step)
+{
+    step->layer_done[step->layer.layer] = 1;
+    step->layers_done++;
+}
+
+qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts)
+{
+    if (step == NULL || !step->cache->step_open || !layer_running(step))
+        return qsa_fail(QSA_E_ORDER, "phase %" PRIu32 ": no layer is announced", phase);
+    QSA_TRY(check_part(step, phase, part, parts));
+    /* In phase 0 all parts look at their input, so that the lowest error is found; afterwards nothing runs. */
+    if (phase == 0 || atomic_load(&step->error) == UINT64_MAX)
+        run_part(step, phase, part, parts);
+    if (atomic_fetch_add(&step->layer.parts_done[phase], 1) + 1 == parts && phase == QSA_PHASES - 1)
+        finish_layer(step);
+    return qsa_step_error(step);
+}
+
+qsa_status qsa_step_layer(qsa_step *step, uint32_t layer, const qsa_tensors *tensors, const qsa_output *out)
+{
+    QSA_TRY(qsa_layer_begin(step, layer, tensors, out));
+    for (uint32_t phase = 0; phase < QSA_PHASES; phase++)
+        QSA_TRY(qsa_layer_phase(step, phase, 0, 1));
+    return QSA_OK;
+}
+
+qsa_status qsa_step_selection(const qsa_step *step, uint32_t token, uint32_t *out_groups, uint32_t *out_n)
+{
+    if (step == NULL || !step->cache->step_open || !step->layer.announced || layer_running(step))
+        return qsa_fail(QSA_E_ORDER, "selection: no finished layer");
+    if (token >= step->n_tokens || out_groups == NULL || out_n == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "selection: token %" PRIu32 " of %" PRIu32 ", or NULL", token, step->n_tokens);
+    *out_n = step->n_selected[token];
+    memcpy(out_groups, step->selected + (size_t)token * step->k, *out_n * sizeof(uint32_t));
+    return QSA_OK;
+}
