@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* qsa inspect: what QSA needs to know about a model file, on one screen. */
+#include "commands.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <qsa_engine.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What is printed: the file's facts, and what its cache takes with everything in bf16. */
+typedef struct report {
+    const char *path;
+    qsa_model_info info;
+    qsa_memory_plan plan;    /* at full context */
+    uint64_t kv_token_bytes; /* of one token, all layers */
+    uint64_t index_token_bytes;
+    const char *warning; /* NULL: none */
+} report;
+
+static const char DENSE_WARNING[] = "compress_ratios is missing or all 0 although indexer tensors exist: taken as 4; "
+                                    "other engines run this file dense";
+
+/* ---- gathering ---- */
+
+static qsa_config cache_config(const qsa_model_info *info)
+{
+    qsa_config config;
+    qsa_config_init(&config);
+    config.layers = info->qsa_layers;
+    config.q_heads = info->q_heads;
+    config.kv_heads = info->kv_heads;
+    config.head_dim = info->head_dim;
+    config.index_heads = info->index_heads;
+    config.index_dim = info->index_dim;
+    config.ratio = info->ratio;
+    config.budget = info->budget;
+    config.rotary_dim = info->rotary_dim;
+    for (int i = 0; i < 3; i++)
+        config.sections[i] = info->sections[i];
+    config.theta = info->theta;
+    config.eps = info->eps;
+    config.yarn = info->yarn;
+    config.kv_type = QSA_KV_BF16;
+    config.profile = QSA_PROFILE_BF16;
+    config.capacity_tokens = info->context;
+    return config;
+}
+
+/* Returns NULL, or what is wrong. */
+static const char *gather(const qsa_model *model, const char *path, report *out_report)
+{
+    report r = {.path = path};
+    qsa_model_get_info(model, &r.info);
+    qsa_config config = cache_config(&r.info);
+    if (qsa_plan_memory(&config, &r.plan) != QSA_OK)
+        return qsa_error_detail();
+    uint64_t slots = r.plan.pages * QSA_PAGE_TOKENS;
+    r.kv_token_bytes = r.plan.kv_bytes / slots;
+    r.index_token_bytes = r.plan.index_bytes / slots;
+    r.warning = r.info.ratios_missing ? DENSE_WARNING : NULL;
+    *out_report = r;
+    return NULL;
+}
+
+/* ---- the screen ---- */
+
+static void print_bytes(uint64_t bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit < sizeof units / sizeof units[0] - 1) {
+        value /= 1024;
+        unit++;
+    }
+    printf("%.*f %s", unit == 0 ? 0 : 1, value, units[unit]);
+}
+
+/* A name from a hostile file must not steer the terminal. */
+static void print_name(const char *name)
+{
+    for (; *name != '\0'; name++)
+        putchar((unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name);
+}
+
+static void print_parameters(uint64_t count)
+{
+    if (count >= 1000000000)
+        printf("%.1f billion parameters", (double)count / 1e9);
+    else if (count >= 1000000)
+        printf("%.1f million parameters", (double)count / 1e6);
+    else
+        printf("%" PRIu64 " parameters", count);
+}
+
+static void print_file(const report *r)
+{
+    const qsa_model_info *info = &r->info;
+    printf("name       ");
+    print_name(info->name[0] ? info->name : "(none)");
+    printf("\nfile       %s", r->path);
+    if (info->shards > 1)
+        printf(" (%" PRIu32 " shards)", info->shards);
+    printf(", ");
+    print_bytes(info->file_bytes);
+    printf("\nweights    ");
+    print_parameters(info->parameter_count);
+    printf(" in %" PRIu64 " tensors, most bytes %s\n", info->tensor_count, info->main_type);
+}
+
+static void print_model(const report *r)
+{
+    const qsa_model_info *info = &r->info;
+    printf("model      %s: %" PRIu32 " layers, embedding %" PRIu32 ", context %" PRIu32 " tokens\n", info->architecture,
+           info->layers, info->embedding, info->context);
+    printf("tokenizer  %s, %" PRIu32 " tokens", info->tokenizer, info->vocabulary);
+    if (info->eos >= 0)
+        printf(", end of text %" PRId32, info->eos);
+    printf("\nexperts    %" PRIu32 ", of which %" PRIu32 " per token\n", info->experts, info->experts_used);
+    printf("streams    %" PRIu32 " residual; n-gram embedding on %" PRIu32 " %s\n", info->streams, info->ngram_layers,
+           info->ngram_layers == 1 ? "layer" : "layers");
+}
+
+static void print_rotation(const qsa_model_info *info)
+{
+    printf("rotation   theta %.9g on the first %" PRIu32 " dimensions, sections %" PRIu32 " %" PRIu32 " %" PRIu32
+           "; eps %g\n",
+           (double)info->theta, info->rotary_dim, info->sections[0], info->sections[1], info->sections[2],
+           (double)info->eps);
+    if (info->yarn.factor > 0)
+        printf("YaRN       factor %g from %g tokens\n", (double)info->yarn.factor, (double)info->yarn.original_context);
+    else
+        printf("YaRN       none\n");
+}
+
+static void print_attention(const report *r)
+{
+    const qsa_model_info *info = &r->info;
+    printf("QSA        %" PRIu32 " of %" PRIu32 " layers; %" PRIu32 " query heads share %" PRIu32
+           " key/value heads of %" PRIu32 "\n",
+           info->qsa_layers, info->layers, info->q_heads, info->kv_heads, info->head_dim);
+    printf("indexer    %" PRIu32 " heads of %" PRIu32 "; groups of %" PRIu32 " tokens (ratio), the best %" PRIu32
+           " are kept (budget %" PRIu32 " tokens)\n",
+           info->index_heads, info->index_dim, info->ratio, info->budget / info->ratio, info->budget);
+    printf("sparse     from %" PRIu32 " tokens on; dense, bit for bit, below\n", info->budget + info->ratio);
+    print_rotation(info);
+}
+
+static void print_memory(const report *r)
+{
+    printf("cache      K/V %" PRIu64 " and index %" PRIu64 " bytes per token in bf16; ", r->kv_token_bytes,
+           r->index_token_bytes);
+    print_bytes(r->plan.total_bytes);
+    printf(" at full context\n");
+}
+
+static void print_screen(const report *r)
+{
+    print_file(r);
+    print_model(r);
+    print_attention(r);
+    print_memory(r);
+    if (r->warning)
+        printf("WARNING    %s\n", r->warning);
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_of_yarn(const qsa_yarn *yarn)
+{
+    if (!(yarn->factor > 0))
+        return json_null();
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "factor", (double)yarn->factor, "original_context",
+                     (double)yarn->original_context, "beta_fast", (double)yarn->beta_fast, "beta_slow",
+                     (double)yarn->beta_slow, "attention_factor", (double)yarn->attention_factor);
+}
+
+static json_t *json_of_file(const report *r)
+{
+    const qsa_model_info *info = &r->info;
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s}", "path", r->path, "name", info->name, "architecture",
+                     info->architecture, "shards", (json_int_t)info->shards, "file_bytes", (json_int_t)info->file_bytes,
+                     "tensors", (json_int_t)info->tensor_count, "parameters", (json_int_t)info->parameter_count,
+                     "main_type", info->main_type);
+}
+
+static json_t *json_of_model(const qsa_model_info *info)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o}", "layers", (json_int_t)info->layers,
+                     "embedding", (json_int_t)info->embedding, "context", (json_int_t)info->context, "vocabulary",
+                     (json_int_t)info->vocabulary, "experts", (json_int_t)info->experts, "experts_used",
+                     (json_int_t)info->experts_used, "streams", (json_int_t)info->streams, "ngram_layers",
+                     (json_int_t)info->ngram_layers, "tokenizer", info->tokenizer, "eos",
+                     info->eos >= 0 ? json_integer(info->eos) : json_null());
+}
+
+static json_t *json_of_attention(const qsa_model_info *info)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:[I, I, I], s:f, s:f, s:o}", "qsa_layers",
+                     (json_int_t)info->qsa_layers, "q_heads", (json_int_t)info->q_heads, "kv_heads",
+                     (json_int_t)info->kv_heads, "head_dim", (json_int_t)info->head_dim, "index_heads",
+                     (json_int_t)info->index_heads, "index_dim", (json_int_t)info->index_dim, "budget",
+                     (json_int_t)info->budget, "ratio", (json_int_t)info->ratio, "ratios_missing",
+                     (int)info->ratios_missing, "rotary_dim", (json_int_t)info->rotary_dim, "sections",
+                     (json_int_t)info->sections[0], (json_int_t)info->sections[1], (json_int_t)info->sections[2],
+                     "theta", (double)info->theta, "eps", (double)info->eps, "yarn", json_of_yarn(&info->yarn));
+}
+
+static json_t *json_of_memory(const report *r)
+{
+    return json_pack("{s:I, s:I, s:I, s:s*}", "kv_bytes_per_token", (json_int_t)r->kv_token_bytes,
+                     "index_bytes_per_token", (json_int_t)r->index_token_bytes, "full_context_bytes",
+                     (json_int_t)r->plan.total_bytes, "warning", r->warning);
+}
+
+/* One flat object on one line. Returns false if something could not be said in JSON. */
+static bool print_json(const report *r)
+{
+    json_t *parts[] = {json_of_file(r), json_of_model(&r->info), json_of_attention(&r->info), json_of_memory(r)};
+    json_t *all = json_object();
+    bool is_good = all != NULL;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        is_good = is_good && parts[i] && json_object_update(all, parts[i]) == 0;
+        json_decref(parts[i]);
+    }
+    is_good = is_good && json_dumpf(all, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
+    json_decref(all);
+    return is_good;
+}
+
+/* ---- the command ---- */
+
+static const char USAGE[] =
+    "usage: qsa inspect [--json] MODEL.gguf\n"
+    "\n"
+    "Says what QSA needs to know about a model file: its shape, its indexer, what a cache takes,\n"
+    "and whether other engines would run it dense without a word.\n"
+    "\n"
+    "  --json  one JSON object on one line\n"
+    "  --help  this text\n";
+
+/* What the command line asks for. */
+typedef struct request {
+    bool json, help;
+    const char *path;
+} request;
+
+/* Returns false after saying what is wrong with the command line. */
+static bool parse(int argc, char **argv, request *out_request)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    request r = {0};
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (option == '?') {
+            fprintf(stderr, "qsa inspect: unknown option '%s'\n", argv[optind - 1]);
+            return false;
+        }
+        r.json |= option == 'j';
+        r.help |= option == 'h';
+    }
+    if (!r.help && argc - optind != 1) {
+        fprintf(stderr, "qsa inspect: %s\n", argc == optind ? "no model file given" : "more than one model file given");
+        return false;
+    }
+    r.path = r.help ? NULL : argv[optind];
+    *out_request = r;
+    return true;
+}
+
+static int fail(const char *reason)
+{
+    fprintf(stderr, "qsa inspect: %s\n", reason);
+    return EXIT_FAILURE;
+}
+
+static int report_on(const qsa_model *model, const request *request)
+{
+    report r = {0};
+    const char *problem = gather(model, request->path, &r);
+    if (problem)
+        return fail(problem);
+    if (!request->json)
+        print_screen(&r);
+    else if (!print_json(&r))
+        return fail("a name in the file is not UTF-8");
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : fail("cannot write to standard output");
+}
+
+int cmd_inspect(int argc, char **argv)
+{
+    request request;
+    if (!parse(argc, argv, &request))
+        return 2;
+    if (request.help) {
+        fputs(USAGE, stdout);
+        return EXIT_SUCCESS;
+    }
+    qsa_model *model = NULL;
+    if (qsa_model_open(request.path, NULL, &model) != QSA_OK)
+        return fail(qsa_engine_error());
+    int code = report_on(model, &request);
+    qsa_model_close(model);
+    return code;
+}
