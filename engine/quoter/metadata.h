@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keys of the file: shape, and a byte-level vocabulary. */
+#ifndef QSA_ENGINE_QUOTER_METADATA_H
+#define QSA_ENGINE_QUOTER_METADATA_H
+
+#include "quoter/plan.h"
+
+#include <gguf.h>
+
+void quoter_set_keys(const quoter_plan *plan, struct gguf_context *file);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "quoter/plan.h"
+
+#include "base/error.h"
+#include "quoter/random.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EMBEDDING_MULTIPLE = 256 }; /* the longest block of a quantised type, so that rows are whole blocks */
+
+void quoter_options_init(quoter_options *options)
+{
+    *options = (quoter_options){
+        .type = QUOTER_BF16,
+        .seed = 7,
+        .blocks = 2,
+        .code_dims = 48,
+        .head_dim = 256,
+        .index_dim = 128,
+        .rotary_dims = 32,
+        .budget_tokens = 2048,
+        .ratio = 4,
+        .expert_width = 32,
+        .context_tokens = 262144,
+    };
+}
+
+void quoter_options_small(quoter_options *options)
+{
+    quoter_options_init(options);
+    options->blocks = 1;
+    options->code_dims = 32;
+    options->head_dim = 128;
+    options->index_dim = 64;
+    options->rotary_dims = 16;
+    options->budget_tokens = 64;
+    options->context_tokens = 8192;
+}
+
+uint32_t quoter_context_bytes(const quoter_options *options)
+{
+    return options->blocks * QUOTER_BLOCK_BYTES;
+}
+
+/* A legal range of one option. */
+typedef struct option_rule {
+    const char *name;
+    uint32_t value, least, most, multiple;
+} option_rule;
+
+static qsa_status check_rule(const option_rule *rule)
+{
+    if (rule->value < rule->least || rule->value > rule->most)
+        return engine_fail(QSA_E_ARGUMENT, "quoter: %s is %" PRIu32 ", expected %" PRIu32 " to %" PRIu32, rule->name,
+                           rule->value, rule->least, rule->most);
+    if (rule->value % rule->multiple != 0)
+        return engine_fail(QSA_E_ARGUMENT, "quoter: %s is %" PRIu32 ", expected a multiple of %" PRIu32, rule->name,
+                           rule->value, rule->multiple);
+    return QSA_OK;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static qsa_status check_options(const quoter_options *o)
+{
+    if ((unsigned)o->type >= QUOTER_TYPE_COUNT)
+        return engine_fail(QSA_E_ARGUMENT, "quoter: type is %d, which is none", (int)o->type);
+    const option_rule rules[] = {
+        {"blocks", o->blocks, 1, QUOTER_MAX_BLOCKS, 1},
+        {"code_dims", o->code_dims, 32, 64, 16},
+        {"head_dim", o->head_dim, 64, 512, 32},
+        {"index_dim", o->index_dim, 64, 512, 32},
+        {"rotary_dims", o->rotary_dims, 2, smaller(o->head_dim, o->index_dim) / 2, 2},
+        {"ratio", o->ratio, 1, 64, 1},
+        {"budget_tokens", o->budget_tokens, 1, 65536, 1},
+        {"expert_width", o->expert_width, o->code_dims / 2, 1024, 32},
+        {"context_tokens", o->context_tokens, 1, 1 << 24, 1},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        qsa_status status = check_rule(&rules[i]);
+        if (status != QSA_OK)
+            return status;
+    }
+    if ((o->ratio & (o->ratio - 1)) != 0)
+        return engine_fail(QSA_E_ARGUMENT, "quoter: ratio is %" PRIu32 ", expected a power of two", o->ratio);
+    return check_rule(&(option_rule){"budget_tokens", o->budget_tokens, 1, 65536, o->ratio});
+}
+
+/* True if the code of this token is unlike all before it. */
+static bool code_stands_apart(const quoter_plan *plan, size_t token)
+{
+    uint32_t dims = plan->options.code_dims;
+    const float *code = plan->codes + token * dims;
+    for (size_t other = 0; other < token; other++) {
+        float alike = 0;
+        for (uint32_t d = 0; d < dims; d++)
+            alike += code[d] * plan->codes[other * dims + d];
+        /* Opposite codes are as bad as equal ones: a sum of some can look like another. 3/8 is the tightest bound that
+         * 32 dimensions fill with this vocabulary in a few dozen tries a token. */
+        if (alike * 8 > dims * 3.0f || alike * 8 < dims * -3.0f)
+            return false;
+    }
+    return true;
+}
+
+static void draw_codes(quoter_plan *plan)
+{
+    const uint64_t stream = 0;
+    uint32_t dims = plan->options.code_dims;
+    uint64_t next = 0;
+    for (size_t token = 0; token < QUOTER_VOCABULARY; token++) {
+        do {
+            for (uint32_t d = 0; d < dims; d++)
+                plan->codes[token * dims + d] = random_sign(plan->options.seed, stream, next++);
+        } while (!code_stands_apart(plan, token));
+    }
+}
+
+qsa_status quoter_plan_init(quoter_plan *plan, const quoter_options *options)
+{
+    *plan = (quoter_plan){0};
+    qsa_status status = check_options(options);
+    if (status != QSA_OK)
+        return status;
+    uint32_t dims = options->code_dims;
+    plan->options = *options;
+    plan->layers = options->blocks * QUOTER_BLOCK_LAYERS;
+    plan->answer = (quoter_context_bytes(options) + 1) * dims;
+    plan->output = plan->answer + dims;
+    plan->constant = plan->output + dims;
+    uint32_t used = plan->constant + QUOTER_CONSTANT_DIMS;
+    plan->embedding = (used + EMBEDDING_MULTIPLE - 1) / EMBEDDING_MULTIPLE * EMBEDDING_MULTIPLE;
+    plan->state_dim = dims <= 32 ? 64 : 128;
+    plan->codes = malloc((size_t)QUOTER_VOCABULARY * dims * sizeof *plan->codes);
+    if (!plan->codes)
+        return engine_fail(QSA_E_MEMORY, "quoter: no memory for %d codes", (int)QUOTER_VOCABULARY);
+    draw_codes(plan);
+    return QSA_OK;
+}
+
+void quoter_plan_release(quoter_plan *plan)
+{
+    free(plan->codes);
+    *plan = (quoter_plan){0};
+}

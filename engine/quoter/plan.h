@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shape that follows from the options, the places of the residual, and the list of tensors.
+ *
+ * Residual: slots P0 .. Pj of code_dims dimensions (the code of the byte itself, of the byte before it, ...), then the
+ * answer slot A, which the attention writes, the output slot O, which the experts write and the output matrix reads, and
+ * 16 dimensions that are always 1. */
+#ifndef QSA_ENGINE_QUOTER_PLAN_H
+#define QSA_ENGINE_QUOTER_PLAN_H
+
+#include "quoter/quoter.h"
+
+#include <ggml.h>
+#include <stdbool.h>
+
+enum {
+    /* Bytes, then the merge of the two bytes that no UTF-8 text holds (some loaders refuse a list of no merges), then
+     * end of text and padding. */
+    QUOTER_TOKEN_MERGED = 256,
+    QUOTER_TOKEN_END,
+    QUOTER_TOKEN_PADDING,
+    QUOTER_VOCABULARY,
+
+    QUOTER_BLOCK_LAYERS = 4, /* three delta nets, one QSA layer */
+    QUOTER_BLOCK_BYTES = 9,  /* three per delta net */
+    QUOTER_MAX_BLOCKS = 6,
+    QUOTER_CONSTANT_DIMS = 16,
+    QUOTER_STREAMS = 4,
+    QUOTER_LOW_RANK = 8,
+    QUOTER_Q_HEADS = 4,
+    QUOTER_KV_HEADS = 2,
+    QUOTER_INDEX_HEADS = 4,
+    QUOTER_STATE_K_HEADS = 2,
+    QUOTER_STATE_V_HEADS = 4,
+    QUOTER_CONVOLUTION = 4,
+    QUOTER_EXPERTS = 2,
+    QUOTER_EXPERTS_USED = 1,
+};
+
+typedef struct quoter_plan {
+    quoter_options options;
+    uint32_t layers;
+    uint32_t embedding;
+    uint32_t answer, output, constant; /* first dimension of A, O and the ones; slot j begins at j * code_dims */
+    uint32_t state_dim;                /* of a delta net's head: two codes fit */
+    float *codes;                      /* [QUOTER_VOCABULARY][code_dims], +1 or -1 */
+} quoter_plan;
+
+/* Checks the options and derives the rest. Release also after a failure. Errors: as quoter_write. */
+qsa_status quoter_plan_init(quoter_plan *plan, const quoter_options *options);
+void quoter_plan_release(quoter_plan *plan);
+
+/* Writes the elements that are not 0; weights is all zeros before. */
+typedef void quoter_fill(const quoter_plan *plan, uint32_t layer, float *weights);
+
+typedef struct quoter_tensor {
+    char name[48];
+    int64_t dims[3]; /* fastest first; 0: none */
+    enum ggml_type type;
+    uint32_t layer;
+    quoter_fill *fill; /* NULL: all zeros */
+} quoter_tensor;
+
+enum { QUOTER_MAX_TENSORS = 3 + 2 + QUOTER_MAX_BLOCKS * QUOTER_BLOCK_LAYERS * 32 };
+
+/* Lists all tensors in file order into tensors [QUOTER_MAX_TENSORS]; returns their number. */
+size_t quoter_list_tensors(const quoter_plan *plan, quoter_tensor *tensors);
+
+#endif
