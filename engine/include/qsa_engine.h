@@ -46,9 +46,10 @@ typedef struct qsa_model_info {
     uint32_t experts, experts_used, streams, ngram_layers;
     uint32_t shards;
     uint64_t file_bytes, tensor_count, parameter_count;
-    bool ratios_missing;     /* compress_ratios missing or all 0 although indexer tensors exist: taken as 4, other engines run it dense */
-    const char *main_type;   /* type of most weight bytes, e.g. "q8_0" */
-    int32_t eos;             /* token id, -1 if none */
+    bool
+        ratios_missing; /* compress_ratios missing or all 0 although indexer tensors exist: taken as 4, other engines run it dense */
+    const char *main_type; /* type of most weight bytes, e.g. "q8_0" */
+    int32_t eos;           /* token id, -1 if none */
 } qsa_model_info;
 
 /* Opens a file, or the first shard of a split one. Errors: QSA_E_IO (missing, a directory, unreadable), QSA_E_FORMAT
@@ -69,12 +70,12 @@ qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const ch
 typedef struct qsa_context qsa_context;
 
 typedef struct qsa_context_options {
-    uint32_t context;   /* tokens of all sessions together; 0: the model's */
-    uint32_t sessions;  /* open at one time; default 1 */
-    uint32_t chunk;     /* most tokens in one batch; default 512 */
-    uint32_t threads;   /* 1 .. 1024; default 1 */
-    qsa_kv_type kv;     /* default QSA_KV_BF16 */
-    qsa_profile index;  /* default QSA_PROFILE_BF16 */
+    uint32_t context;  /* tokens of all sessions together; 0: the model's */
+    uint32_t sessions; /* open at one time; default 1 */
+    uint32_t chunk;    /* most tokens in one batch; default 512 */
+    uint32_t threads;  /* 1 .. 1024; default 1 */
+    qsa_kv_type kv;    /* default QSA_KV_BF16 */
+    qsa_profile index; /* default QSA_PROFILE_BF16 */
 } qsa_context_options;
 
 void qsa_context_options_init(qsa_context_options *options);
@@ -82,10 +83,10 @@ qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options 
 void qsa_context_destroy(qsa_context *context);
 
 typedef struct qsa_context_stats {
-    qsa_counters counters;    /* libqsa's */
-    qsa_memory_plan plan;     /* libqsa's */
-    uint64_t state_bytes;     /* recurrent states, checkpoints included */
-    uint64_t compute_bytes;   /* graph memory */
+    qsa_counters counters;  /* libqsa's */
+    qsa_memory_plan plan;   /* libqsa's */
+    uint64_t state_bytes;   /* recurrent states, checkpoints included */
+    uint64_t compute_bytes; /* graph memory */
     const char *isa;
 } qsa_context_stats;
 void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats);

@@ -15,8 +15,8 @@ QSA_API qsa_status qsa_attend_row(const qsa_config *config, const float *q, cons
                                   const uint32_t *row, uint32_t n, float *out);
 
 /* The same over the dense row 0..n-1. */
-QSA_API qsa_status qsa_attend_dense(const qsa_config *config, const float *q, const float *k, const float *v, uint32_t n,
-                                    float *out);
+QSA_API qsa_status qsa_attend_dense(const qsa_config *config, const float *q, const float *k, const float *v,
+                                    uint32_t n, float *out);
 
 QSA_END_DECLS
 #endif

@@ -19,7 +19,7 @@ enum {
     QSA_MAX_Q_HEADS = 512,
     QSA_MAX_DIM = 1024, /* of a head, main or index */
     QSA_MAX_RATIO = 64,
-    QSA_MAX_BUDGET = 65536,     /* tokens */
+    QSA_MAX_BUDGET = 65536, /* tokens */
     QSA_MAX_STEP_TOKENS = 65536,
     QSA_MAX_PARTS = 1024,
     QSA_MAX_ROTARY_OFFSET = 1 << 24 /* |coordinate - frame|: beyond it an f32 cannot hold the position */
@@ -61,19 +61,19 @@ typedef struct qsa_config {
     size_t size_bytes; /* sizeof(qsa_config), set by qsa_config_init */
 
     /* shape */
-    uint32_t layers;      /* QSA layers only; default 12 */
-    uint32_t q_heads;     /* default 24; a multiple of kv_heads */
-    uint32_t kv_heads;    /* default 2 */
-    uint32_t head_dim;    /* D, default 256 */
-    uint32_t index_heads; /* default 4 */
-    uint32_t index_dim;   /* default 128 */
-    uint32_t ratio;       /* tokens per group, a power of two up to 64; default 4 */
-    uint32_t budget;      /* tokens attended besides the tail, a multiple of ratio; default 2048 */
-    uint32_t rotary_dim;  /* even, at most head_dim and index_dim; default 64 */
-    uint32_t sections[3]; /* pairs that rotate with t, h, w (SPEC "Rotary frequencies"); default 11, 11, 10 */
-    float theta;          /* rotary base, > 1; default 1e7 */
-    float eps;            /* of the norms, > 0; default 1e-6 */
-    qsa_yarn yarn;        /* default none */
+    uint32_t layers;               /* QSA layers only; default 12 */
+    uint32_t q_heads;              /* default 24; a multiple of kv_heads */
+    uint32_t kv_heads;             /* default 2 */
+    uint32_t head_dim;             /* D, default 256 */
+    uint32_t index_heads;          /* default 4 */
+    uint32_t index_dim;            /* default 128 */
+    uint32_t ratio;                /* tokens per group, a power of two up to 64; default 4 */
+    uint32_t budget;               /* tokens attended besides the tail, a multiple of ratio; default 2048 */
+    uint32_t rotary_dim;           /* even, at most head_dim and index_dim; default 64 */
+    uint32_t sections[3];          /* pairs that rotate with t, h, w (SPEC "Rotary frequencies"); default 11, 11, 10 */
+    float theta;                   /* rotary base, > 1; default 1e7 */
+    float eps;                     /* of the norms, > 0; default 1e-6 */
+    qsa_yarn yarn;                 /* default none */
     const qsa_norm_weights *norms; /* [layers], or NULL: all ones */
 
     /* storage */
@@ -81,7 +81,8 @@ typedef struct qsa_config {
     qsa_profile profile; /* default QSA_PROFILE_BF16 */
 
     /* size; what does not fit later is QSA_E_FULL, never a reallocation */
-    uint64_t capacity_tokens; /* of all sequences together, rounded up to pages; each sequence takes whole pages. Default 262144 */
+    uint64_t
+        capacity_tokens; /* of all sequences together, rounded up to pages; each sequence takes whole pages. Default 262144 */
     uint32_t max_sequences;   /* open at one time; default 1 */
     uint32_t max_step_tokens; /* in one step, all entries together; default 512 */
     uint32_t max_parts;       /* parts a phase can be divided into usefully; default 8 */
@@ -91,12 +92,12 @@ typedef struct qsa_config {
 
 /* Bytes that qsa_cache_create allocates; nothing is allocated after it. */
 typedef struct qsa_memory_plan {
-    uint64_t total_bytes;  /* of all below */
-    uint64_t kv_bytes;     /* K and V pages of all layers */
-    uint64_t index_bytes;  /* raw and pooled index keys of all layers, rotary triples */
-    uint64_t table_bytes;  /* page tables, sequences, reference counts */
-    uint64_t scratch_bytes; /* working memory of one step; does not depend on capacity_tokens */
-    uint64_t weight_bytes; /* norm weights, rotary table */
+    uint64_t total_bytes;     /* of all below */
+    uint64_t kv_bytes;        /* K and V pages of all layers */
+    uint64_t index_bytes;     /* raw and pooled index keys of all layers, rotary triples */
+    uint64_t table_bytes;     /* page tables, sequences, reference counts */
+    uint64_t scratch_bytes;   /* working memory of one step; does not depend on capacity_tokens */
+    uint64_t weight_bytes;    /* norm weights, rotary table */
     uint64_t bytes_per_token; /* kv_bytes and index_bytes of one token slot, all layers */
     uint64_t pages;
 } qsa_memory_plan;

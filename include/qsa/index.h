@@ -31,8 +31,7 @@ QSA_API qsa_status qsa_rotary_cos_sin(const qsa_rotary *rotary, qsa_triple tripl
  * (may be x). profile QSA_PROFILE_BF16 rounds as the index does (SPEC section 3); main q and k take QSA_PROFILE_F32.
  * Errors: QSA_E_NONFINITE, QSA_E_ARGUMENT. */
 QSA_API qsa_status qsa_norm_rotate(const float *x, uint32_t heads, uint32_t dim, const float *weight, float eps,
-                                   uint32_t pairs, const float *cos, const float *sin, qsa_profile profile,
-                                   float *out);
+                                   uint32_t pairs, const float *cos, const float *sin, qsa_profile profile, float *out);
 
 /* Pooled keys of n_groups complete groups. raw [n_groups * ratio][dim]; first [n_groups] triples of each group's first
  * token, relative to the frame; weight [dim] or NULL; out [n_groups][dim]. Shape, eps and profile from config.

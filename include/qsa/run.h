@@ -37,12 +37,12 @@ QSA_API qsa_status qsa_run_classify(const int64_t *positions, const uint8_t *is_
 
 /* What a query sees: its groups and its tail. */
 typedef struct qsa_view {
-    int64_t anchor;      /* first visible position; with a window it moves by whole groups */
-    uint64_t tokens;     /* visible tokens, the query itself included */
+    int64_t anchor;       /* first visible position; with a window it moves by whole groups */
+    uint64_t tokens;      /* visible tokens, the query itself included */
     uint64_t first_group; /* first candidate, counted from the sequence's own anchor */
-    uint64_t groups;     /* candidates: complete groups */
-    uint32_t tail;       /* tokens after the last complete group */
-    uint64_t attended;   /* ratio * min(budget / ratio, groups) + tail */
+    uint64_t groups;      /* candidates: complete groups */
+    uint32_t tail;        /* tokens after the last complete group */
+    uint64_t attended;    /* ratio * min(budget / ratio, groups) + tail */
 } qsa_view;
 
 /* The view of the query at `position` of a run that begins at `anchor` (SPEC section 2). window 0: none; otherwise at

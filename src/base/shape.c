@@ -95,8 +95,7 @@ static qsa_status check_rotary(const qsa_config *config)
     if (config->rotary_dim == 0 || config->rotary_dim % 2 != 0)
         return qsa_fail(QSA_E_ARGUMENT, "rotary_dim is %" PRIu32 ", not a positive even number", config->rotary_dim);
     if (config->rotary_dim > smaller)
-        return qsa_fail(QSA_E_ARGUMENT,
-                        "rotary_dim %" PRIu32 " is above head_dim %" PRIu32 " or index_dim %" PRIu32,
+        return qsa_fail(QSA_E_ARGUMENT, "rotary_dim %" PRIu32 " is above head_dim %" PRIu32 " or index_dim %" PRIu32,
                         config->rotary_dim, config->head_dim, config->index_dim);
     uint64_t sum = (uint64_t)config->sections[0] + config->sections[1] + config->sections[2];
     if (sum != 0 && sum != config->rotary_dim / 2)

@@ -45,8 +45,7 @@ qsa_status qsa_seq_open(qsa_cache *cache, qsa_seq *out_seq)
         qsa_sequence *sequence = &cache->sequences[slot];
         if (sequence->open)
             continue;
-        *sequence =
-            (qsa_sequence){.generation = sequence->generation + 1, .open = true, .table = sequence->table};
+        *sequence = (qsa_sequence){.generation = sequence->generation + 1, .open = true, .table = sequence->table};
         if (sequence->generation == 0) /* wrapped; {0} is no handle */
             sequence->generation = 1;
         *out_seq = (qsa_seq){slot, sequence->generation};

@@ -67,8 +67,7 @@ void qsa_index_norm_rotate(const qsa_kernels *kernels, const float *x, size_t st
     for (uint32_t h = 0; h < heads; h++) {
         for (uint32_t d = 0; d < dim; d++)
             input[d] = qsa_round_bf16(x[h * stride + d]);
-        kernels->norm_rotate(input, dim, 1, dim, weight, eps, pairs, table, table + pairs, true,
-                             out + (size_t)h * dim);
+        kernels->norm_rotate(input, dim, 1, dim, weight, eps, pairs, table, table + pairs, true, out + (size_t)h * dim);
     }
 }
 
@@ -100,8 +99,8 @@ static qsa_status check_weight(const qsa_kernels *kernels, const float *weight, 
     return QSA_OK;
 }
 
-qsa_status qsa_norm_rotate(const float *x, uint32_t heads, uint32_t dim, const float *weight, float eps,
-                           uint32_t pairs, const float *cos, const float *sin, qsa_profile profile, float *out)
+qsa_status qsa_norm_rotate(const float *x, uint32_t heads, uint32_t dim, const float *weight, float eps, uint32_t pairs,
+                           const float *cos, const float *sin, qsa_profile profile, float *out)
 {
     if (x == NULL || out == NULL || (cos == NULL) != (sin == NULL))
         return qsa_fail(QSA_E_ARGUMENT, "norm_rotate: NULL argument");

@@ -32,8 +32,8 @@ qsa_status qsa_run_classify(const int64_t *positions, const uint8_t *is_token, s
     run.tokens = i - run.padding;
     for (; i < n; i++)
         if (!is_padding(is_token, i))
-            return qsa_fail(QSA_E_HOLE, "entry %zu: a token after padding inside the run; expected position %" PRId64, i,
-                            run.frontier);
+            return qsa_fail(QSA_E_HOLE, "entry %zu: a token after padding inside the run; expected position %" PRId64,
+                            i, run.frontier);
     if (run.tokens == 0)
         run.padding = n;
     *out_run = run;

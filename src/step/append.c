@@ -12,7 +12,8 @@ static const float *row_of(const qsa_strided *tensor, uint32_t token, uint32_t h
     return tensor->data + token * tensor->token_stride + head * tensor->head_stride;
 }
 
-static bool heads_finite(const qsa_cache *cache, const qsa_strided *tensor, uint32_t token, uint32_t heads, uint32_t dim)
+static bool heads_finite(const qsa_cache *cache, const qsa_strided *tensor, uint32_t token, uint32_t heads,
+                         uint32_t dim)
 {
     for (uint32_t h = 0; h < heads; h++)
         if (cache->kernels->check(row_of(tensor, token, h), dim, QSA_INPUT_LIMIT) < dim)

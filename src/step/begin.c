@@ -18,8 +18,8 @@ static qsa_status plan_triples(qsa_step *step, const qsa_step_entry *planned, co
     for (uint32_t t = 0; t < entry->tokens; t++) {
         int32_t position = (int32_t)(entry->position + t);
         qsa_triple triple = entry->triples == NULL ? (qsa_triple){position, position, position} : entry->triples[t];
-        QSA_TRY(qsa_run_relative(triple, planned->sequence->frame, number, t,
-                                 &step->relative[planned->first_token + t]));
+        QSA_TRY(
+            qsa_run_relative(triple, planned->sequence->frame, number, t, &step->relative[planned->first_token + t]));
         step->token_entry[planned->first_token + t] = (uint32_t)number;
     }
     return QSA_OK;

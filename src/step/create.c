@@ -12,8 +12,8 @@ static void carve_part(qsa_carve *carve, const qsa_config *config, const qsa_lay
     const uint32_t row = qsa_row_limit(layout, config->budget), blocks = qsa_block_limit(layout, config->budget);
     const uint32_t capacity = qsa_selection_capacity(config->budget / config->ratio);
     qsa_part part;
-    part.queries = qsa_carve_bytes(
-        carve, (uint64_t)QSA_SCAN_QUERIES * config->index_heads * config->index_dim, sizeof(float));
+    part.queries =
+        qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * config->index_heads * config->index_dim, sizeof(float));
     part.scores =
         qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * QSA_SCAN_TILES * layout->page_groups, sizeof(float));
     part.candidates = qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * capacity, sizeof(qsa_candidate));

@@ -69,7 +69,7 @@ static qsa_status check_part(qsa_step *step, uint32_t phase, uint32_t part, uint
 static void run_part(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts)
 {
     static void (*const phases[QSA_PHASES])(qsa_step *, uint32_t, uint32_t) = {qsa_phase_append, qsa_phase_scan,
-                                                                              qsa_phase_select, qsa_phase_attend};
+                                                                               qsa_phase_select, qsa_phase_attend};
     if (parts > step->cache->config.max_parts)
         parts = step->cache->config.max_parts;
     if (part >= parts) /* more parts than working memory was planned for: the others do the work */

@@ -38,8 +38,8 @@ static void load_query(const qsa_step *step, uint32_t token, float *out)
     const qsa_strided *in = &step->layer.tensors.index_q;
     qsa_index_norm_rotate(cache->kernels, in->data + token * in->token_stride, in->head_stride, config->index_heads,
                           config->index_dim, qsa_cache_weights(cache, step->layer.layer).index_q, config->eps,
-                          cache->rotary.pairs, qsa_token_cos_sin(step, token),
-                          config->profile == QSA_PROFILE_BF16, out);
+                          cache->rotary.pairs, qsa_token_cos_sin(step, token), config->profile == QSA_PROFILE_BF16,
+                          out);
 }
 
 /* Pages of a sequence, counted in its table. */

@@ -28,14 +28,14 @@ enum {
 
 typedef struct qsa_step_entry {
     qsa_sequence *sequence;
-    int64_t position;      /* of its first token */
+    int64_t position; /* of its first token */
     uint32_t tokens;
-    uint32_t first_token;  /* within the step */
-    uint64_t stored;       /* tokens of the run before the step */
-    uint64_t first_group;  /* group that the first new token falls into */
-    uint64_t first_unit;   /* append units (touched groups) of the entries before */
-    uint32_t new_pages;    /* taken at begin, beyond the sequence's n_pages */
-    uint32_t replaced;     /* shared last page that a copy stands in for */
+    uint32_t first_token; /* within the step */
+    uint64_t stored;      /* tokens of the run before the step */
+    uint64_t first_group; /* group that the first new token falls into */
+    uint64_t first_unit;  /* append units (touched groups) of the entries before */
+    uint32_t new_pages;   /* taken at begin, beyond the sequence's n_pages */
+    uint32_t replaced;    /* shared last page that a copy stands in for */
     bool has_replaced;
 } qsa_step_entry;
 
@@ -61,7 +61,7 @@ typedef struct qsa_layer_state {
     bool announced;
     qsa_tensors tensors;
     qsa_output out;
-    atomic_uint parts;                  /* of this layer; 0: not known yet */
+    atomic_uint parts; /* of this layer; 0: not known yet */
     atomic_uint parts_done[QSA_PHASES];
     uint8_t *next_phase; /* [QSA_MAX_PARTS] of each part; touched by one thread between barriers */
 } qsa_layer_state;
@@ -73,12 +73,12 @@ struct qsa_step {
     uint64_t n_units;
     uint32_t k; /* budget in groups */
 
-    qsa_step_entry *entries; /* [max_step_tokens] */
-    uint32_t *token_entry;   /* [max_step_tokens] */
-    qsa_triple *relative;    /* [max_step_tokens] */
-    float *cos_sin;          /* [max_step_tokens][2 * pairs] */
-    uint32_t *selected;      /* [max_step_tokens][k] */
-    uint32_t *n_selected;    /* [max_step_tokens] */
+    qsa_step_entry *entries;  /* [max_step_tokens] */
+    uint32_t *token_entry;    /* [max_step_tokens] */
+    qsa_triple *relative;     /* [max_step_tokens] */
+    float *cos_sin;           /* [max_step_tokens][2 * pairs] */
+    uint32_t *selected;       /* [max_step_tokens][k] */
+    uint32_t *n_selected;     /* [max_step_tokens] */
     uint64_t *sequence_stamp; /* [max_sequences] */
 
     qsa_candidate *partial; /* [2 * max_parts][k] members of a range of pages, before the merge */
