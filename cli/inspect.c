@@ -48,20 +48,20 @@ static qsa_config cache_config(const qsa_model_info *info)
     return config;
 }
 
-/* Returns NULL, or what is wrong. */
-static const char *gather(const qsa_model *model, const char *path, report *out_report)
+static qsa_status gather(const qsa_model *model, const char *path, report *out_report)
 {
     report r = {.path = path};
     qsa_model_get_info(model, &r.info);
     qsa_config config = cache_config(&r.info);
-    if (qsa_plan_memory(&config, &r.plan) != QSA_OK)
-        return qsa_error_detail();
+    qsa_status status = qsa_plan_memory(&config, &r.plan);
+    if (status != QSA_OK)
+        return status;
     uint64_t slots = r.plan.pages * QSA_PAGE_TOKENS;
     r.kv_token_bytes = r.plan.kv_bytes / slots;
     r.index_token_bytes = r.plan.index_bytes / slots;
     r.warning = r.info.ratios_missing ? DENSE_WARNING : NULL;
     *out_report = r;
-    return NULL;
+    return QSA_OK;
 }
 
 /* ---- the screen ---- */
@@ -281,9 +281,8 @@ static int fail(const char *reason)
 static int report_on(const qsa_model *model, const request *request)
 {
     report r = {0};
-    const char *problem = gather(model, request->path, &r);
-    if (problem)
-        return fail(problem);
+    if (gather(model, request->path, &r) != QSA_OK)
+        return fail(qsa_error_detail());
     if (!request->json)
         print_screen(&r);
     else if (!print_json(&r))

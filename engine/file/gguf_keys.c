@@ -36,15 +36,17 @@ static bool find(const gguf_shard *shard, const char *key, entry *out_entry)
 
 static qsa_status fail_type(const entry *e, const char *wanted)
 {
-    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is %s%s, expected %s", e->shard->name, e->key,
-                       e->is_array ? "an array of " : "", gguf_type_name(e->type), wanted);
+    engine_fail(QSA_E_FORMAT, "%s: key '%s' is %s%s, expected %s", e->shard->name, e->key,
+                e->is_array ? "an array of " : "", gguf_type_name(e->type), wanted);
+    return QSA_E_FORMAT;
 }
 
 static qsa_status find_or_fail(const gguf_shard *shard, const char *key, entry *out_entry)
 {
     if (find(shard, key, out_entry))
         return QSA_OK;
-    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is missing", shard->name, key);
+    engine_fail(QSA_E_FORMAT, "%s: key '%s' is missing", shard->name, key);
+    return QSA_E_FORMAT;
 }
 
 static qsa_status find_value(const gguf_shard *shard, const char *key, const char *wanted, entry *out_entry)
