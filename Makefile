@@ -40,6 +40,11 @@ asan: ## the tests under address and undefined-behaviour sanitizers
 tsan: ## libqsa's tests of threads under the thread sanitizer
 	@$(MAKE) --no-print-directory test PRESET=tsan TEST_ARGS="-L threads $(TEST_ARGS)"
 
+fuzz: ## attack the readers of foreign bytes for a minute each (libFuzzer, so with clang)
+	@tools/setup.sh ci
+	@$(call configure,clang)
+	@$(call compile,clang) --target fuzz
+
 bench: ## print the figures
 	@tools/setup.sh
 	@$(call configure,$(PRESET))
