@@ -903,6 +903,57 @@ static void wants_the_first_shard_under_its_name(void **state)
     remove_shards();
 }
 
+/* ---- memory that runs out ---- */
+
+/* Linked in the place of the C library's; with fail_at = n the n-th call from then on finds no memory. */
+static int fail_at;
+
+static bool is_failing(void)
+{
+    return fail_at > 0 && --fail_at == 0;
+}
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return is_failing() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return is_failing() ? NULL : __real_realloc(memory, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return is_failing() ? NULL : __real_strdup(text);
+}
+
+static void survives_every_failed_allocation(void **state)
+{
+    (void)state;
+    write_shards(&(split_fault){0});
+    int n = 1;
+    for (bool is_done = false; !is_done; n++) {
+        gguf_file *file = NULL;
+        fail_at = n;
+        qsa_status status = gguf_file_open(path_of(shard_names[0]), &file);
+        is_done = fail_at > 0; /* there were fewer allocations than n */
+        fail_at = 0;
+        assert_int_equal(status, is_done ? QSA_OK : QSA_E_MEMORY);
+        assert_int_equal(file != NULL, is_done);
+        gguf_file_close(file);
+    }
+    assert_in_range(n, 9, 20); /* two for the file, names of shards, the list of shards, the list of tensors */
+    remove_shards();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -924,6 +975,7 @@ int main(void)
         cmocka_unit_test(refuses_shards_that_do_not_fit),
         cmocka_unit_test(names_the_missing_shard),
         cmocka_unit_test(wants_the_first_shard_under_its_name),
+        cmocka_unit_test(survives_every_failed_allocation),
     };
     return cmocka_run_group_tests_name("gguf_file", tests, make_folder, remove_folder);
 }
