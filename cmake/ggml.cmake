@@ -28,7 +28,7 @@ function(qsa_find_pip OUT_PYTHON)
       return()
     endif()
   endforeach()
-  message(FATAL_ERROR "ggml ${QSA_GGML_VERSION} is not in ${QSA_CACHE_DIR} and python3 has no pip to fetch it with: "
+  message(FATAL_ERROR " ggml ${QSA_GGML_VERSION} is not in ${QSA_CACHE_DIR} and python3 has no pip to fetch it with: "
                       "run tools/setup.sh, or configure with -DQSA_ENGINE=OFF")
 endfunction()
 
@@ -57,7 +57,7 @@ function(qsa_fetch_ggml ARCHIVE)
     file(REMOVE_RECURSE ${folder})
     string(STRIP "${log}" log)
     string(REGEX REPLACE ".*\n" "" last "${log}")
-    message(FATAL_ERROR "ggml ${QSA_GGML_VERSION} is not in ${QSA_CACHE_DIR} and could not be fetched (${last}): "
+    message(FATAL_ERROR " ggml ${QSA_GGML_VERSION} is not in ${QSA_CACHE_DIR} and could not be fetched (${last}): "
                         "connect to the network once, or configure with -DQSA_ENGINE=OFF")
   endif()
   file(RENAME ${folder}/${QSA_GGML_ARCHIVE}.tar.gz ${ARCHIVE})

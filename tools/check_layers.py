@@ -57,11 +57,9 @@ def allowed_rooms(room):
         return {"include", "engine/include", "cli"}
     if top == "examples":
         return {"include", "ggml/include", "examples"}
-    if top == "bench":
-        return PUBLIC | {"bench"}
     if room == "tests/oracle":  # shares nothing with what it judges; the readers of recorded cases are the program's
         return {"tests/oracle", "tests/support", "cli"}
-    if top == "tests":
+    if top in ("tests", "bench"):
         return None
     return set()
 
