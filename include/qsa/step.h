@@ -46,7 +46,8 @@ typedef struct qsa_tensors {
     qsa_strided raw_key; /* index_dim */
 } qsa_tensors;
 
-/* Where attention output goes: element (token, head, i) as above. */
+/* Where attention output goes: element (token, head, i) as above. data NULL: no output is wanted; the tokens are stored
+ * and pooled, their queries are not run, and q and index_q are not read. What is stored does not depend on it. */
 typedef struct qsa_output {
     float *data;
     size_t token_stride;

@@ -35,12 +35,15 @@ static bool accept_token(qsa_step *step, uint32_t token)
                   [QSA_INPUT_V] = {&in->v, config->kv_heads, config->head_dim},
                   [QSA_INPUT_INDEX_Q] = {&in->index_q, config->index_heads, config->index_dim},
                   [QSA_INPUT_RAW_KEY] = {&in->raw_key, 1, config->index_dim}};
-    for (int i = QSA_INPUT_Q; i <= QSA_INPUT_RAW_KEY; i++)
+    for (int i = QSA_INPUT_Q; i <= QSA_INPUT_RAW_KEY; i++) {
+        if (qsa_stores_only(step) && (i == QSA_INPUT_Q || i == QSA_INPUT_INDEX_Q))
+            continue;
         if (!heads_finite(cache, inputs[i].tensor, token, inputs[i].heads, inputs[i].dim)) {
             uint32_t entry = step->token_entry[token];
             qsa_step_refuse(step, 0, entry, token - step->entries[entry].first_token, (enum qsa_input)i);
             return false;
         }
+    }
     return true;
 }
 

@@ -8,11 +8,12 @@
 
 static qsa_status check_tensors(const qsa_tensors *tensors, const qsa_output *out)
 {
-    if (tensors == NULL || out == NULL || out->data == NULL)
+    if (tensors == NULL || out == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "layer: NULL argument");
-    const qsa_strided *all[5] = {&tensors->q, &tensors->k, &tensors->v, &tensors->index_q, &tensors->raw_key};
-    static const char *const names[5] = {"q", "k", "v", "index_q", "raw_key"};
-    for (int i = 0; i < 5; i++)
+    const qsa_strided *all[5] = {&tensors->k, &tensors->v, &tensors->raw_key, &tensors->q, &tensors->index_q};
+    static const char *const names[5] = {"k", "v", "raw_key", "q", "index_q"};
+    const int needed = out->data == NULL ? 3 : 5; /* storing alone asks nothing of the queries */
+    for (int i = 0; i < needed; i++)
         if (all[i]->data == NULL)
             return qsa_fail(QSA_E_ARGUMENT, "layer: %s has no data", names[i]);
     return QSA_OK;
@@ -91,7 +92,7 @@ qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32
         return qsa_fail(QSA_E_ORDER, "phase %" PRIu32 ": no layer is announced", phase);
     QSA_TRY(check_part(step, phase, part, parts));
     /* In phase 0 all parts look at their input, so that the lowest error is found; afterwards nothing runs. */
-    if (phase == 0 || atomic_load(&step->error) == UINT64_MAX)
+    if (phase == 0 || (!qsa_stores_only(step) && atomic_load(&step->error) == UINT64_MAX))
         run_part(step, phase, part, parts);
     if (atomic_fetch_add(&step->layer.parts_done[phase], 1) + 1 == parts && phase == QSA_PHASES - 1)
         finish_layer(step);
@@ -110,6 +111,8 @@ qsa_status qsa_step_selection(const qsa_step *step, uint32_t token, uint32_t *ou
 {
     if (step == NULL || !step->cache->step_open || !step->layer.announced || layer_running(step))
         return qsa_fail(QSA_E_ORDER, "selection: no finished layer");
+    if (qsa_stores_only(step))
+        return qsa_fail(QSA_E_ORDER, "selection: layer %" PRIu32 " was stored without output", step->layer.layer);
     if (token >= step->n_tokens || out_groups == NULL || out_n == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "selection: token %" PRIu32 " of %" PRIu32 ", or NULL", token, step->n_tokens);
     *out_n = step->n_selected[token];

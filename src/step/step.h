@@ -107,6 +107,12 @@ static inline const qsa_step_entry *qsa_entry_of(const struct qsa_step *step, ui
     return &step->entries[step->token_entry[token]];
 }
 
+/* The announced layer wants no output: its tokens are stored, and phases 1 to 3 do nothing. */
+static inline bool qsa_stores_only(const struct qsa_step *step)
+{
+    return step->layer.out.data == NULL;
+}
+
 qsa_query qsa_query_of(const struct qsa_step *step, uint32_t token);
 
 static inline const float *qsa_token_cos_sin(const struct qsa_step *step, uint32_t token)
