@@ -27,6 +27,7 @@ typedef struct qsa_seq_info {
     int64_t anchor;       /* position of the first stored token; 0 while empty */
     int64_t frontier;     /* position of the next token; 0 while empty and never fed */
     int64_t rotary_frame; /* F */
+    uint64_t window;      /* tokens that it keeps; 0: all */
     uint64_t tokens;      /* frontier - anchor */
     uint64_t groups;      /* complete groups, tokens / ratio */
     uint64_t pages;       /* pages that it refers to */
@@ -80,6 +81,36 @@ QSA_API qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_in
 /* frontier = to; works inside a group, and to the anchor. A sequence rewound to its anchor keeps it: its next token
  * has that position. O(freed pages). Errors: QSA_E_RANGE outside [anchor, frontier]. */
 QSA_API qsa_status qsa_seq_rewind(qsa_cache *cache, qsa_seq seq, int64_t to);
+
+/* anchor = upto. O(pages) if a multiple of the ratio is dropped, or everything; otherwise the groups are cut anew from the new anchor: the
+ * run is packed into private pages and its pooled keys rebuilt from raw keys, O(bytes).
+ * Errors: QSA_E_RANGE; QSA_E_FULL (no room to re-pack: as many free pages as the rest of the run needs). */
+QSA_API qsa_status qsa_seq_evict(qsa_cache *cache, qsa_seq seq, int64_t upto);
+
+/* Takes out a span: a prefix as evict, a suffix (or everything) as rewind; an empty span changes nothing.
+ * Errors: QSA_E_HOLE for a span in the middle, naming both ends of the hole; QSA_E_RANGE; QSA_E_FULL as evict. */
+QSA_API qsa_status qsa_seq_remove(qsa_cache *cache, qsa_seq seq, qsa_span span);
+
+/* Moves every position, and the rotary frame with them, by delta: no byte moves, and every result stays what it was
+ * (SPEC section 1). A sequence that was never fed moves its frame only. O(1).
+ * Errors: QSA_E_RANGE (a position below 0 or above 2^31-1). */
+QSA_API qsa_status qsa_seq_shift(qsa_cache *cache, qsa_seq seq, int64_t delta);
+
+/* From now on keeps about the newest `tokens` tokens, by the rule of SPEC section 2 (per query, so chunking cannot matter);
+ * pages are freed at commit. Any number of tokens larger than the run keeps everything. O(1).
+ * Errors: QSA_E_ARGUMENT (below the ratio). */
+QSA_API qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens);
+
+/* A new sequence that shares [anchor, at) with this one, also inside a group; frame and window are inherited. No token is
+ * copied until one side writes into a shared page. O(pages). Errors: QSA_E_RANGE; QSA_E_FULL (max_sequences). */
+QSA_API qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_seq);
+
+/* As fork at the frontier, but with pages of its own. O(bytes). Errors: QSA_E_FULL (pages or max_sequences). */
+QSA_API qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq);
+
+/* Moves pages so that every sequence lies in order from the front of the pool. Physical only: no result and no digest
+ * changes. O(bytes moved). */
+QSA_API qsa_status qsa_cache_compact(qsa_cache *cache);
 
 /* ---- reading back, for tests, tools and hosts that store state themselves ---- */
 

@@ -10,7 +10,8 @@
  *     straddles pages.
  *  5. K, V, raw keys and triples of [anchor, frontier) and the pooled keys of all complete groups are valid in every
  *     layer; they were made valid by one commit, together. Nothing else is ever read.
- *  6. A closed sequence has no pages and a generation that no live handle carries. */
+ *  6. A closed sequence has no pages and a generation that no live handle carries.
+ *  7. A page table lies within the sequence's own 2 * pages entries. */
 #ifndef QSA_CACHE_CACHE_H
 #define QSA_CACHE_CACHE_H
 
@@ -29,8 +30,10 @@ typedef struct qsa_sequence {
     uint32_t first_slot;
     uint32_t n_pages;
     bool open;
-    bool placed;     /* the anchor is decided */
-    uint32_t *table; /* [layout.pages] page ids, the first n_pages are used */
+    bool placed;      /* the anchor is decided */
+    uint64_t window;  /* tokens; 0: none */
+    uint32_t *table;  /* page ids, the first n_pages are used; begins anywhere in `tables` */
+    uint32_t *tables; /* [2 * layout.pages]: dropping pages in front moves `table` on, and seldom moves entries */
 } qsa_sequence;
 
 /* Counters that parts of a phase add to. */
@@ -56,7 +59,8 @@ struct qsa_cache {
     uint32_t n_free;
 
     qsa_sequence *sequences; /* [max_sequences] */
-    uint32_t *tables;        /* [max_sequences][pages] */
+    uint32_t *tables;        /* [max_sequences][2 * pages] */
+    uint32_t *page_map;      /* [2 * pages] working memory of qsa_cache_compact */
 
     struct qsa_step *step; /* its working memory; owned by room step */
     bool step_open;
@@ -71,14 +75,23 @@ typedef struct qsa_layer_weights {
 
 qsa_layer_weights qsa_cache_weights(const qsa_cache *cache, uint32_t layer);
 
+/* Where a token lies. */
+typedef struct qsa_place {
+    uint32_t page, slot;
+} qsa_place;
+
 /* ---- pages ---- */
 
 /* Takes a free page, reference count 1. The caller has checked n_free. */
 uint32_t qsa_page_take(qsa_cache *cache);
 /* Drops one reference; the page becomes free with the last. */
 void qsa_page_drop(qsa_cache *cache, uint32_t page);
-/* Copies the first `slots` slots of a page, all layers and kinds. */
-void qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to, uint32_t slots);
+/* Copies a page, all layers and kinds. */
+void qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to);
+/* Exchanges the contents of two pages. */
+void qsa_page_swap(qsa_cache *cache, uint32_t a, uint32_t b);
+/* Copies one token slot, all layers: K, V, raw key, triple. */
+void qsa_slot_copy(qsa_cache *cache, qsa_place from, qsa_place to);
 
 /* Pages that `slots` slots from the beginning of a page need. */
 static inline uint64_t qsa_pages_for(uint64_t slots)
@@ -92,14 +105,18 @@ static inline uint64_t qsa_pages_for(uint64_t slots)
 qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out);
 /* QSA_E_BUSY while a step is open. */
 qsa_status qsa_cache_idle(const qsa_cache *cache);
+/* The first free place; QSA_E_FULL if there is none. Opens nothing. */
+qsa_status qsa_sequence_vacant(const qsa_cache *cache, uint32_t *out_slot);
+/* Opens a vacant place with an empty sequence. Cannot fail. */
+qsa_seq qsa_sequence_occupy(qsa_cache *cache, uint32_t slot);
 /* Drops the pages beyond those that `tokens` tokens need. */
 void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
+/* Makes room for `pages` table entries. Cannot fail: a table has twice the room that all pages need. */
+void qsa_sequence_make_room(const qsa_cache *cache, qsa_sequence *sequence, uint64_t pages);
+/* anchor += tokens, a multiple of the ratio; drops the pages in front. */
+void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
 
 /* Where token number `offset` of the run lies. */
-typedef struct qsa_place {
-    uint32_t page, slot;
-} qsa_place;
-
 static inline qsa_place qsa_sequence_place(const qsa_sequence *sequence, uint64_t offset)
 {
     uint64_t at = sequence->first_slot + offset;

@@ -19,6 +19,8 @@ static qsa_status check_sequence(const qsa_cache *cache, uint32_t slot)
                         slot, s->anchor, s->frontier, s->first_slot);
     uint64_t tokens = (uint64_t)(s->frontier - s->anchor);
     uint64_t needed = tokens == 0 ? 0 : qsa_pages_for(s->first_slot + tokens);
+    if (s->table < s->tables || s->table + s->n_pages > s->tables + 2 * cache->layout.pages)
+        return qsa_fail(QSA_E_FORMAT, "invariant 7: sequence %" PRIu32 " has its table elsewhere", slot);
     if (!cache->step_open && s->n_pages != needed)
         return qsa_fail(QSA_E_FORMAT, "invariant 3: sequence %" PRIu32 " has %" PRIu32 " pages, needs %" PRIu64, slot,
                         s->n_pages, needed);

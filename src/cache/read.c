@@ -81,6 +81,9 @@ qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa_span sp
     QSA_TRY(check_span(sequence, span));
     if (out == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "read: NULL argument");
+    if (sequence->frame > INT32_MAX - QSA_MAX_ROTARY_OFFSET || sequence->frame < INT32_MIN + QSA_MAX_ROTARY_OFFSET)
+        return qsa_fail(QSA_E_LIMIT, "read: the frame %" PRId64 " leaves no room for absolute coordinates",
+                        sequence->frame);
     int32_t frame = (int32_t)sequence->frame;
     for (int64_t p = span.begin; p < span.end; p++) {
         const qsa_triple *stored = qsa_triple_at(cache, qsa_sequence_place(sequence, (uint64_t)(p - sequence->anchor)));
@@ -148,7 +151,7 @@ qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_dig
     if (row == NULL)
         return qsa_fail(QSA_E_MEMORY, "digest: no memory for one row");
     uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
-    const int64_t head[3] = {sequence->anchor, sequence->frontier, sequence->frame};
+    const int64_t head[4] = {sequence->anchor, sequence->frontier, sequence->frame, (int64_t)sequence->window};
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
     XXH3_64bits_update(&state, head, sizeof head);

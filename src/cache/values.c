@@ -4,6 +4,8 @@
 #include "base/elementary.h"
 #include "cache/cache.h"
 
+#include <string.h>
+
 static uint8_t *page_at(const qsa_cache *cache, enum qsa_arena arena, uint32_t layer, uint32_t page)
 {
     return cache->arena[arena] + qsa_layout_page(&cache->layout, arena, layer, page);
@@ -95,4 +97,34 @@ void qsa_load_pooled(const qsa_cache *cache, uint32_t layer, qsa_place first, fl
     const qsa_layout *layout = &cache->layout;
     load(layout->index_element, page_at(cache, QSA_ARENA_POOLED, layer, first.page), first.slot / layout->ratio,
          layout->page_groups, x, layout->index_dim);
+}
+
+static void copy_elements(const qsa_layout *layout, const uint8_t *from, size_t from_first, uint8_t *to,
+                          size_t to_first, size_t stride, uint32_t n)
+{
+    if (layout->kv_bytes == 4)
+        for (uint32_t i = 0; i < n; i++)
+            ((uint32_t *)to)[to_first + i * stride] = ((const uint32_t *)from)[from_first + i * stride];
+    else
+        for (uint32_t i = 0; i < n; i++)
+            ((uint16_t *)to)[to_first + i * stride] = ((const uint16_t *)from)[from_first + i * stride];
+}
+
+void qsa_slot_copy(qsa_cache *cache, qsa_place from, qsa_place to)
+{
+    const qsa_layout *layout = &cache->layout;
+    const size_t raw_bytes = (size_t)layout->index_dim * layout->index_bytes;
+    for (uint32_t layer = 0; layer < layout->layers; layer++) {
+        for (uint32_t head = 0; head < layout->kv_heads; head++) {
+            copy_elements(layout, page_at(cache, QSA_ARENA_K, layer, from.page), k_first(layout, head, from.slot),
+                          page_at(cache, QSA_ARENA_K, layer, to.page), k_first(layout, head, to.slot), QSA_BLOCK_TOKENS,
+                          layout->head_dim);
+            copy_elements(layout, page_at(cache, QSA_ARENA_V, layer, from.page),
+                          qsa_layout_v_token(layout, head, from.slot), page_at(cache, QSA_ARENA_V, layer, to.page),
+                          qsa_layout_v_token(layout, head, to.slot), 1, layout->head_dim);
+        }
+        memcpy(page_at(cache, QSA_ARENA_RAW, layer, to.page) + to.slot * raw_bytes,
+               page_at(cache, QSA_ARENA_RAW, layer, from.page) + from.slot * raw_bytes, raw_bytes);
+    }
+    *qsa_triple_at(cache, to) = *qsa_triple_at(cache, from);
 }

@@ -67,10 +67,9 @@ static void copy_shared_page(qsa_cache *cache, qsa_step_entry *entry)
 {
     qsa_sequence *sequence = entry->sequence;
     uint32_t *last = &sequence->table[sequence->n_pages - 1];
-    uint32_t slots = (uint32_t)((sequence->first_slot + entry->stored) % QSA_PAGE_TOKENS);
     entry->replaced = *last;
     *last = qsa_page_take(cache);
-    qsa_page_copy(cache, entry->replaced, *last, slots);
+    qsa_page_copy(cache, entry->replaced, *last);
 }
 
 /* Cannot fail. The pages are the step's own until commit: no sequence counts them. */
@@ -82,6 +81,7 @@ static void reserve(qsa_step *step)
         qsa_step_entry *entry = &step->entries[e];
         if (entry->has_replaced)
             copy_shared_page(cache, entry);
+        qsa_sequence_make_room(cache, entry->sequence, (uint64_t)entry->sequence->n_pages + entry->new_pages);
         for (uint32_t i = 0; i < entry->new_pages; i++)
             entry->sequence->table[entry->sequence->n_pages + i] = qsa_page_take(cache);
         for (uint32_t t = 0; t < entry->tokens; t++)
@@ -124,6 +124,14 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
     return QSA_OK;
 }
 
+/* Frees what no later query can see. */
+static void slide(qsa_cache *cache, qsa_sequence *sequence)
+{
+    int64_t anchor = qsa_run_window_anchor(sequence->anchor, sequence->frontier, cache->layout.ratio, sequence->window);
+    if (anchor > sequence->anchor)
+        qsa_sequence_drop_front(cache, sequence, (uint64_t)(anchor - sequence->anchor));
+}
+
 /* Publishes the first `kept` tokens of an entry and gives back what they do not need. Last to first, so that pages return
  * to the free stack in the order in which they were taken. */
 static void publish(qsa_cache *cache, qsa_step_entry *entry, uint32_t kept)
@@ -150,6 +158,7 @@ static void publish(qsa_cache *cache, qsa_step_entry *entry, uint32_t kept)
     }
     sequence->frontier += kept;
     cache->counters.tokens += kept;
+    slide(cache, sequence);
 }
 
 void qsa_step_abort(qsa_step *step)

@@ -75,7 +75,8 @@ static qsa_cache *carve_cache(qsa_carve *carve, const qsa_config *config, const 
     uint32_t *references = qsa_carve_bytes(carve, layout->pages, sizeof *references);
     uint32_t *free_pages = qsa_carve_bytes(carve, layout->pages, sizeof *free_pages);
     qsa_sequence *sequences = qsa_carve_bytes(carve, config->max_sequences, sizeof *sequences);
-    uint32_t *tables = qsa_carve_bytes(carve, config->max_sequences * layout->pages, sizeof *tables);
+    uint32_t *tables = qsa_carve_bytes(carve, 2 * config->max_sequences * layout->pages, sizeof *tables);
+    uint32_t *page_map = qsa_carve_bytes(carve, 2 * layout->pages, sizeof *page_map);
     plan->table_bytes = carve->used - plan->weight_bytes;
     struct qsa_step *step = qsa_step_carve(carve, config, layout);
     plan->scratch_bytes = carve->used - plan->weight_bytes - plan->table_bytes;
@@ -91,6 +92,7 @@ static qsa_cache *carve_cache(qsa_carve *carve, const qsa_config *config, const 
     cache->free_pages = free_pages;
     cache->sequences = sequences;
     cache->tables = tables;
+    cache->page_map = page_map;
     cache->step = step;
     step->cache = cache;
     return cache;
@@ -175,8 +177,10 @@ static void init_tables(qsa_cache *cache)
         cache->free_pages[page] = pages - 1 - page;
     }
     cache->n_free = pages;
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
-        cache->sequences[slot] = (qsa_sequence){.table = cache->tables + (size_t)slot * pages};
+    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
+        uint32_t *tables = cache->tables + 2 * (size_t)slot * pages;
+        cache->sequences[slot] = (qsa_sequence){.table = tables, .tables = tables};
+    }
 }
 
 static uint64_t arena_bytes(const qsa_cache *cache, int i)

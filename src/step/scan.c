@@ -3,6 +3,7 @@
  *
  * With at least as many queries as parts a part owns whole queries and its selection is final. With fewer, each query's
  * pages are cut into ranges; a range leaves its best candidates in `partial`, and phase 2 merges them in order. */
+#include "run/run.h"
 #include "step/step.h"
 
 #include <string.h>
@@ -11,7 +12,10 @@ qsa_query qsa_query_of(const qsa_step *step, uint32_t token)
 {
     const qsa_step_entry *entry = qsa_entry_of(step, token);
     uint64_t ratio = step->cache->layout.ratio, visible = entry->stored + (token - entry->first_token) + 1;
-    qsa_query query = {.first_group = 0, .end_group = visible / ratio};
+    const qsa_sequence *sequence = entry->sequence;
+    int64_t anchor = sequence->placed ? sequence->anchor : entry->position;
+    int64_t first = qsa_run_window_anchor(anchor, anchor + (int64_t)visible - 1, (uint32_t)ratio, sequence->window);
+    qsa_query query = {.first_group = (uint64_t)(first - anchor) / ratio, .end_group = visible / ratio};
     query.tail = query.end_group * ratio;
     query.n_tail = (uint32_t)(visible - query.tail);
     return query;

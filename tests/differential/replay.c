@@ -39,8 +39,7 @@ qsa_config replay_config(const golden_case *c, qsa_norm_weights *norms)
 
 bool replay_possible(const golden_case *c)
 {
-    return c->has_attention && (c->kv_type == GOLDEN_KV_F32 || c->kv_type == GOLDEN_KV_BF16) && c->window == 0 &&
-           c->frame == 0;
+    return c->has_attention && (c->kv_type == GOLDEN_KV_F32 || c->kv_type == GOLDEN_KV_BF16);
 }
 
 static void ok(qsa_status status)
@@ -71,6 +70,9 @@ static void run_chunk(const golden_case *c, qsa_cache *cache, qsa_seq seq, uint3
                                  .v = {c->v + first * kv, kv, c->head_dim},
                                  .index_q = {c->index_q + first * iq, iq, c->index_dim},
                                  .raw_key = {c->raw_key + (size_t)first * c->index_dim, c->index_dim, 0}};
+    qsa_seq_info info;
+    ok(qsa_seq_query(cache, seq, &info));
+    uint32_t gone = info.tokens == 0 ? 0 : (uint32_t)(info.anchor - c->anchor) / c->ratio; /* by a window */
     float *output = test_alloc(n * q, sizeof *output);
     uint32_t *groups = test_alloc(c->budget / c->ratio, sizeof *groups);
     const qsa_output out = {output, q, c->head_dim};
@@ -81,6 +83,8 @@ static void run_chunk(const golden_case *c, qsa_cache *cache, qsa_seq seq, uint3
     for (uint32_t t = 0; t < n; t++) {
         uint32_t n_groups;
         ok(qsa_step_selection(step, t, groups, &n_groups));
+        for (uint32_t i = 0; i < n_groups; i++)
+            groups[i] += gone;
         each(user, first + t, groups, n_groups, output + t * q);
     }
     ok(qsa_step_commit(step, NULL));
@@ -93,6 +97,9 @@ qsa_seq replay_run(const golden_case *c, qsa_cache *cache, replay_options option
 {
     qsa_seq seq;
     ok(qsa_seq_open(cache, &seq));
+    ok(qsa_seq_shift(cache, seq, c->frame));
+    if (c->window != 0)
+        ok(qsa_seq_window(cache, seq, c->window));
     uint32_t chunk = options.chunk == 0 ? c->n : options.chunk;
     for (uint32_t first = 0; first < c->n; first += chunk)
         run_chunk(c, cache, seq, first, c->n - first < chunk ? c->n - first : chunk, options.parts, each, user);

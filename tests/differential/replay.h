@@ -15,10 +15,11 @@ typedef struct replay_options {
 /* The configuration of a case, one layer. norms is filled in and must outlive the cache. */
 qsa_config replay_config(const golden_case *c, qsa_norm_weights *norms);
 
-/* False where this library does not have what the case needs (K/V type, window, frame). */
+/* False where this library does not have what the case needs: K/V types. */
 bool replay_possible(const golden_case *c);
 
-/* Results of one query: token offset in the run, its chosen groups, its output [q_heads][head_dim]. */
+/* Results of one query: token offset in the run, its chosen groups counted from the run's first token, its output
+ * [q_heads][head_dim]. */
 typedef void replay_fn(void *user, uint32_t token, const uint32_t *groups, uint32_t n_groups, const float *output);
 
 /* Runs the whole case in one fresh sequence; fails the test on any error. The sequence is handed back open. */

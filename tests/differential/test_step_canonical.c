@@ -71,9 +71,11 @@ static void replay_case(const golden_record *record, const golden_case *c, repla
     assert_int_equal(qsa_cache_create(&config, &cache), QSA_OK);
     hashes h = {.c = c, .rows = GOLDEN_HASH_START, .outputs = GOLDEN_HASH_START};
     qsa_seq seq = replay_run(c, cache, options, add_query, &h);
-    same(name, "pooled", options, recorded(record, "hash_pooled"), hash_stored(c, cache, seq, QSA_TENSOR_POOLED));
-    same(name, "k_stored", options, recorded(record, "hash_k_stored"), hash_stored(c, cache, seq, QSA_TENSOR_K));
-    same(name, "v_stored", options, recorded(record, "hash_v_stored"), hash_stored(c, cache, seq, QSA_TENSOR_V));
+    if (c->window == 0) { /* otherwise the first tokens are gone */
+        same(name, "pooled", options, recorded(record, "hash_pooled"), hash_stored(c, cache, seq, QSA_TENSOR_POOLED));
+        same(name, "k_stored", options, recorded(record, "hash_k_stored"), hash_stored(c, cache, seq, QSA_TENSOR_K));
+        same(name, "v_stored", options, recorded(record, "hash_v_stored"), hash_stored(c, cache, seq, QSA_TENSOR_V));
+    }
     same(name, "rows", options, recorded(record, "hash_rows"), h.rows);
     same(name, "outputs", options, recorded(record, "hash_outputs"), h.outputs);
     assert_int_equal(qsa_seq_verify_index(cache, seq), QSA_OK);
@@ -105,7 +107,7 @@ static void replay_all(const replay_options *options, size_t n_options)
         golden_case_free(&c);
     }
     golden_free(file);
-    assert_true(replayed >= 18);
+    assert_true(replayed >= 24);
 }
 
 static void every_chunking_and_part_count_gives_the_recorded_bits(void **state)

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verbs that change or share a run. Each first does all that can fail, then publishes. */
+#include "base/float_env.h"
+#include "cache/cache.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static qsa_status find_idle(qsa_cache *cache, qsa_seq seq, qsa_sequence **out)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    return qsa_sequence_find(cache, seq, out);
+}
+
+static uint64_t tokens_of(const qsa_sequence *sequence)
+{
+    return (uint64_t)(sequence->frontier - sequence->anchor);
+}
+
+static qsa_status check_within(const char *verb, const qsa_sequence *sequence, int64_t position)
+{
+    if (position < sequence->anchor || position > sequence->frontier)
+        return qsa_fail(QSA_E_RANGE, "%s at %" PRId64 " is outside [%" PRId64 ", %" PRId64 "]", verb, position,
+                        sequence->anchor, sequence->frontier);
+    return QSA_OK;
+}
+
+static qsa_status check_free(const qsa_cache *cache, const char *verb, uint64_t pages)
+{
+    if (pages > cache->n_free)
+        return qsa_fail(QSA_E_FULL, "%s needs %" PRIu64 " pages of %d tokens, %" PRIu32 " are free", verb, pages,
+                        QSA_PAGE_TOKENS, cache->n_free);
+    return QSA_OK;
+}
+
+/* ---- evict ---- */
+
+static void pool_all(qsa_cache *cache, const qsa_sequence *sequence, float *raw)
+{
+    float pooled[QSA_MAX_DIM];
+    uint64_t groups = tokens_of(sequence) / cache->layout.ratio;
+    for (uint32_t layer = 0; layer < cache->layout.layers; layer++)
+        for (uint64_t g = 0; g < groups; g++) {
+            qsa_place first = qsa_sequence_place(sequence, g * cache->layout.ratio);
+            qsa_pool_group(cache, layer, first, raw, pooled);
+            qsa_store_pooled(cache, layer, first, pooled);
+        }
+    cache->work.keys_pooled += groups * cache->layout.layers;
+}
+
+/* Groups are re-cut from the new anchor: the run moves into private pages, and its pooled keys are made from raw keys. */
+static qsa_status repack(qsa_cache *cache, qsa_sequence *sequence, int64_t anchor)
+{
+    const uint64_t dropped = (uint64_t)(anchor - sequence->anchor), kept = tokens_of(sequence) - dropped;
+    const uint64_t pages = qsa_pages_for(kept);
+    QSA_TRY(check_free(cache, "evict", pages));
+    const uint64_t raw_bytes = (uint64_t)cache->layout.ratio * cache->layout.index_dim * sizeof(float);
+    float *raw = qsa_allocate(&cache->allocator, raw_bytes);
+    if (raw == NULL)
+        return qsa_fail(QSA_E_MEMORY, "evict: no memory for one group");
+    qsa_sequence old = *sequence;
+    qsa_sequence_make_room(cache, &old, old.n_pages + pages); /* the new table follows the old one */
+    sequence->table = old.table + old.n_pages;
+    for (sequence->n_pages = 0; sequence->n_pages < pages; sequence->n_pages++)
+        sequence->table[sequence->n_pages] = qsa_page_take(cache);
+    sequence->first_slot = 0;
+    sequence->anchor = anchor;
+    for (uint64_t t = 0; t < kept; t++)
+        qsa_slot_copy(cache, qsa_sequence_place(&old, dropped + t), qsa_sequence_place(sequence, t));
+    qsa_float_env saved = qsa_float_env_enter();
+    pool_all(cache, sequence, raw);
+    qsa_float_env_leave(saved);
+    qsa_sequence_trim(cache, &old, 0);
+    qsa_release(&cache->allocator, raw, raw_bytes);
+    return QSA_OK;
+}
+
+static qsa_status evict(qsa_cache *cache, qsa_sequence *sequence, int64_t upto)
+{
+    uint64_t dropped = (uint64_t)(upto - sequence->anchor);
+    if (dropped % cache->layout.ratio != 0 && upto != sequence->frontier)
+        return repack(cache, sequence, upto);
+    qsa_sequence_drop_front(cache, sequence, dropped);
+    return QSA_OK;
+}
+
+qsa_status qsa_seq_evict(qsa_cache *cache, qsa_seq seq, int64_t upto)
+{
+    qsa_sequence *sequence;
+    QSA_TRY(find_idle(cache, seq, &sequence));
+    QSA_TRY(check_within("evict", sequence, upto));
+    return evict(cache, sequence, upto);
+}
+
+qsa_status qsa_seq_remove(qsa_cache *cache, qsa_seq seq, qsa_span span)
+{
+    qsa_sequence *sequence;
+    QSA_TRY(find_idle(cache, seq, &sequence));
+    if (span.begin > span.end)
+        return qsa_fail(QSA_E_ARGUMENT, "remove: the span [%" PRId64 ", %" PRId64 ") is backwards", span.begin,
+                        span.end);
+    QSA_TRY(check_within("remove", sequence, span.begin));
+    QSA_TRY(check_within("remove", sequence, span.end));
+    if (span.begin == span.end)
+        return QSA_OK;
+    if (span.end == sequence->frontier)
+        return qsa_seq_rewind(cache, seq, span.begin);
+    if (span.begin == sequence->anchor)
+        return evict(cache, sequence, span.end);
+    return qsa_fail(QSA_E_HOLE,
+                    "remove [%" PRId64 ", %" PRId64 ") would leave a hole between %" PRId64 " and %" PRId64
+                    " in [%" PRId64 ", %" PRId64 ")",
+                    span.begin, span.end, span.begin - 1, span.end, sequence->anchor, sequence->frontier);
+}
+
+/* ---- shift and window: numbers only ---- */
+
+qsa_status qsa_seq_shift(qsa_cache *cache, qsa_seq seq, int64_t delta)
+{
+    qsa_sequence *sequence;
+    QSA_TRY(find_idle(cache, seq, &sequence));
+    const int64_t most = QSA_MAX_POSITION;
+    if (delta < -2 * most || delta > 2 * most || sequence->frame + delta > most || sequence->frame + delta < -most ||
+        (sequence->placed && (sequence->anchor + delta < 0 || sequence->frontier + delta > most + 1)))
+        return qsa_fail(QSA_E_RANGE,
+                        "shift by %" PRId64 " would move [%" PRId64 ", %" PRId64 ") (frame %" PRId64
+                        ") out of 0 .. 2147483647",
+                        delta, sequence->anchor, sequence->frontier, sequence->frame);
+    if (sequence->placed) {
+        sequence->anchor += delta;
+        sequence->frontier += delta;
+    }
+    sequence->frame += delta;
+    return QSA_OK;
+}
+
+qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens)
+{
+    qsa_sequence *sequence;
+    QSA_TRY(find_idle(cache, seq, &sequence));
+    if (tokens < cache->layout.ratio)
+        return qsa_fail(QSA_E_ARGUMENT, "window of %" PRIu64 " tokens is below the ratio %" PRIu32, tokens,
+                        cache->layout.ratio);
+    sequence->window = tokens;
+    return QSA_OK;
+}
+
+/* ---- fork and copy ---- */
+
+/* A new sequence with the first `tokens` tokens of `from`, its frame and window; the table is still to be filled. */
+static qsa_sequence *derive(qsa_cache *cache, const qsa_sequence *from, uint64_t tokens, uint32_t slot,
+                            qsa_seq *out_seq)
+{
+    *out_seq = qsa_sequence_occupy(cache, slot);
+    qsa_sequence *sequence = &cache->sequences[slot];
+    sequence->anchor = from->anchor;
+    sequence->frontier = from->anchor + (int64_t)tokens;
+    sequence->frame = from->frame;
+    sequence->window = from->window;
+    sequence->placed = from->placed;
+    sequence->first_slot = tokens == 0 ? 0 : from->first_slot;
+    sequence->n_pages = tokens == 0 ? 0 : (uint32_t)qsa_pages_for(from->first_slot + tokens);
+    return sequence;
+}
+
+qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_seq)
+{
+    qsa_sequence *from;
+    QSA_TRY(find_idle(cache, seq, &from));
+    if (out_seq == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "fork: NULL argument");
+    QSA_TRY(check_within("fork", from, at));
+    uint32_t slot;
+    QSA_TRY(qsa_sequence_vacant(cache, &slot));
+    qsa_sequence *sequence = derive(cache, from, (uint64_t)(at - from->anchor), slot, out_seq);
+    for (uint32_t i = 0; i < sequence->n_pages; i++) {
+        sequence->table[i] = from->table[i];
+        cache->references[from->table[i]]++;
+    }
+    return QSA_OK;
+}
+
+qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
+{
+    qsa_sequence *from;
+    QSA_TRY(find_idle(cache, seq, &from));
+    if (out_seq == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "copy: NULL argument");
+    QSA_TRY(check_free(cache, "copy", from->n_pages));
+    uint32_t slot;
+    QSA_TRY(qsa_sequence_vacant(cache, &slot));
+    qsa_sequence *sequence = derive(cache, from, tokens_of(from), slot, out_seq);
+    for (uint32_t i = 0; i < sequence->n_pages; i++) {
+        sequence->table[i] = qsa_page_take(cache);
+        qsa_page_copy(cache, from->table[i], sequence->table[i]);
+    }
+    return QSA_OK;
+}
+
+/* ---- compact ---- */
+
+/* Moves the page that lies at `from` to `to`; at_home and home are inverse permutations. */
+static void exchange(qsa_cache *cache, uint32_t *lies_at, uint32_t *holds, uint32_t from, uint32_t to)
+{
+    qsa_page_swap(cache, from, to);
+    uint32_t moved = holds[from], displaced = holds[to];
+    holds[to] = moved;
+    holds[from] = displaced;
+    lies_at[moved] = to;
+    lies_at[displaced] = from;
+}
+
+qsa_status qsa_cache_compact(qsa_cache *cache)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    const uint32_t pages = (uint32_t)cache->layout.pages;
+    uint32_t *lies_at = cache->page_map, *holds = cache->page_map + pages; /* old name of a page <-> its place now */
+    for (uint32_t page = 0; page < pages; page++)
+        lies_at[page] = holds[page] = page;
+    uint32_t next = 0; /* places below it are final */
+    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
+        qsa_sequence *sequence = &cache->sequences[slot];
+        for (uint32_t i = 0; i < sequence->n_pages; i++) {
+            uint32_t place = lies_at[sequence->table[i]];
+            if (place >= next) { /* otherwise shared with a sequence before */
+                if (place != next)
+                    exchange(cache, lies_at, holds, place, next);
+                place = next++;
+            }
+            sequence->table[i] = place; /* old names of later sequences are looked up through lies_at */
+        }
+    }
+    for (uint32_t i = 0; i < cache->n_free; i++)
+        cache->free_pages[i] = pages - 1 - i;
+    return QSA_OK;
+}
