@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/sampler.h"
+
+#include "base/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MAX_VOCABULARY = 1 << 24 };
+static const float MAX_TEMPERATURE = 1000.0f;
+
+typedef struct candidate {
+    float logit;
+    int32_t id;
+} candidate;
+
+/* The order is produced as far as it is needed: candidates [0, heap_count) are a heap, the best one on top; behind them
+ * stand those already taken from it, the best one last. */
+struct qsa_sampler {
+    qsa_sampler_options options;
+    uint32_t vocabulary;
+    uint64_t state;
+    candidate *candidates; /* [vocabulary] */
+    uint32_t heap_count;
+    float largest; /* logit */
+};
+
+/* ---- options ---- */
+
+void qsa_sampler_options_init(qsa_sampler_options *options)
+{
+    *options = (qsa_sampler_options){.temperature = 0.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0.0f, .seed = 0};
+}
+
+/* Written so that a NaN is refused as well. */
+static qsa_status check_options(const qsa_sampler_options *options)
+{
+    if (!(options->temperature >= 0.0f && options->temperature <= MAX_TEMPERATURE))
+        return engine_fail(QSA_E_ARGUMENT, "temperature is %g; it must be in [0, %g]", (double)options->temperature,
+                           (double)MAX_TEMPERATURE);
+    if (!(options->top_p > 0.0f && options->top_p <= 1.0f))
+        return engine_fail(QSA_E_ARGUMENT, "top_p is %g; it must be in (0, 1]", (double)options->top_p);
+    if (!(options->min_p >= 0.0f && options->min_p <= 1.0f))
+        return engine_fail(QSA_E_ARGUMENT, "min_p is %g; it must be in [0, 1]", (double)options->min_p);
+    return QSA_OK;
+}
+
+qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocabulary, qsa_sampler **out_sampler)
+{
+    qsa_status status = check_options(options);
+    if (status != QSA_OK)
+        return status;
+    if (vocabulary == 0 || vocabulary > MAX_VOCABULARY)
+        return engine_fail(QSA_E_ARGUMENT, "vocabulary is %u; it must be in [1, %d]", vocabulary, MAX_VOCABULARY);
+    qsa_sampler *sampler = calloc(1, sizeof *sampler);
+    candidate *candidates = calloc(vocabulary, sizeof *candidates);
+    if (!sampler || !candidates) {
+        free(sampler);
+        free(candidates);
+        return engine_fail(QSA_E_MEMORY, "no memory for a sampler of %u tokens", vocabulary);
+    }
+    sampler->options = *options;
+    sampler->vocabulary = vocabulary;
+    sampler->state = options->seed;
+    sampler->candidates = candidates;
+    *out_sampler = sampler;
+    return QSA_OK;
+}
+
+void qsa_sampler_destroy(qsa_sampler *sampler)
+{
+    if (!sampler)
+        return;
+    free(sampler->candidates);
+    free(sampler);
+}
+
+uint64_t qsa_sampler_state(const qsa_sampler *sampler)
+{
+    return sampler->state;
+}
+
+void qsa_sampler_set_state(qsa_sampler *sampler, uint64_t state)
+{
+    sampler->state = state;
+}
+
+static double draw(qsa_sampler *sampler)
+{
+    uint64_t z = sampler->state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    z ^= z >> 31;
+    return (double)(z >> 11) * 0x1p-53;
+}
+
+/* ---- the order ---- */
+
+static bool is_better(candidate a, candidate b)
+{
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+/* Lets the candidate at a place of the heap sink to where both below it are worse. */
+static void sink(candidate *heap, uint32_t count, uint32_t place)
+{
+    candidate sinking = heap[place];
+    for (uint32_t below = 2 * place + 1; below < count; below = 2 * place + 1) {
+        if (below + 1 < count && is_better(heap[below + 1], heap[below]))
+            below++;
+        if (is_better(sinking, heap[below]))
+            break;
+        heap[place] = heap[below];
+        place = below;
+    }
+    heap[place] = sinking;
+}
+
+static void begin_order(qsa_sampler *sampler, const float *logits)
+{
+    for (uint32_t i = 0; i < sampler->vocabulary; i++)
+        sampler->candidates[i] = (candidate){logits[i], (int32_t)i};
+    sampler->heap_count = sampler->vocabulary;
+    for (uint32_t place = sampler->vocabulary / 2; place-- > 0;)
+        sink(sampler->candidates, sampler->heap_count, place);
+    sampler->largest = sampler->candidates[0].logit;
+}
+
+/* The candidate of a rank below vocabulary, counted from 0. */
+static candidate ranked(qsa_sampler *sampler, uint32_t rank)
+{
+    candidate *heap = sampler->candidates;
+    while (sampler->vocabulary - sampler->heap_count <= rank) {
+        candidate best = heap[0];
+        heap[0] = heap[--sampler->heap_count];
+        heap[sampler->heap_count] = best;
+        sink(heap, sampler->heap_count, 0);
+    }
+    return heap[sampler->vocabulary - 1 - rank];
+}
+
+/* ---- the choice ---- */
+
+static double weight_of(const qsa_sampler *sampler, float logit)
+{
+    return exp(((double)logit - (double)sampler->largest) / (double)sampler->options.temperature);
+}
+
+/* The first `count` of the order, and what they weigh together. */
+typedef struct kept {
+    uint32_t count;
+    double weight;
+} kept;
+
+static kept keep_top_k(qsa_sampler *sampler)
+{
+    uint32_t top_k = sampler->options.top_k;
+    kept all = {sampler->vocabulary, 0.0};
+    if (top_k > 0 && top_k < all.count) {
+        all.count = top_k;
+        for (uint32_t rank = 0; rank < all.count; rank++)
+            all.weight += weight_of(sampler, ranked(sampler, rank).logit);
+        return all;
+    }
+    /* All of them, hence without putting them in order. */
+    for (uint32_t i = 0; i < all.count; i++)
+        all.weight += weight_of(sampler, sampler->candidates[i].logit);
+    return all;
+}
+
+static kept keep_top_p_min_p(qsa_sampler *sampler, kept before)
+{
+    const qsa_sampler_options *options = &sampler->options;
+    if (options->top_p == 1.0f && options->min_p == 0.0f)
+        return before;
+    kept now = {0, 0.0};
+    while (now.count < before.count) {
+        double weight = weight_of(sampler, ranked(sampler, now.count).logit);
+        if (weight < (double)options->min_p)
+            break;
+        now.count++;
+        now.weight += weight;
+        if (options->top_p < 1.0f && now.weight >= (double)options->top_p * before.weight)
+            break;
+    }
+    return now;
+}
+
+static int32_t choose(qsa_sampler *sampler, kept from)
+{
+    double target = draw(sampler) * from.weight, sum = 0.0;
+    uint32_t rank = 0;
+    /* The last one needs no test: rounding may leave the sum just below the target. */
+    for (; rank + 1 < from.count; rank++) {
+        sum += weight_of(sampler, ranked(sampler, rank).logit);
+        if (sum > target)
+            break;
+    }
+    return ranked(sampler, rank).id;
+}
+
+static int32_t largest_id(const float *logits, uint32_t count)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return (int32_t)best;
+}
+
+qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *out_token)
+{
+    for (uint32_t i = 0; i < sampler->vocabulary; i++)
+        if (!isfinite(logits[i]))
+            return engine_fail(QSA_E_NONFINITE, "the logit of token %u is %g", i, (double)logits[i]);
+    if (sampler->options.temperature == 0.0f) {
+        *out_token = largest_id(logits, sampler->vocabulary);
+        return QSA_OK;
+    }
+    begin_order(sampler, logits);
+    *out_token = choose(sampler, keep_top_p_min_p(sampler, keep_top_k(sampler)));
+    return QSA_OK;
+}

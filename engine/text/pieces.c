@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "text/pieces.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+/* White space as Unicode lists it. PCRE2's own \s is wider (U+180E) or, without UCP, ASCII only. */
+#define BLANK "\\t\\x0b\\x0c \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define LINE_END "\\r\\n"
+#define SPACE BLANK LINE_END
+#define LETTER "\\p{L}"
+#define NUMBER "\\p{N}"
+
+/* The alternatives in order; WORD is what words are made of. Possessive repeats give up nothing here, and keep a long
+ * piece from being matched backwards:
+ *   contractions; a word and one character before it; a number character; other signs with a space before and line
+ *   ends after them; space up to and with its last line end; space that leaves its last character to what follows;
+ *   space. */
+#define PATTERN(WORD)                                                                                                  \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)"                                                                                     \
+    "|[^" LINE_END LETTER NUMBER "]?[" WORD "]++"                                                                      \
+    "|" NUMBER "| ?[^" SPACE WORD NUMBER "]++[" LINE_END "]*+"                                                         \
+    "|(?:[" BLANK "]*+[" LINE_END "])++"                                                                               \
+    "|[" SPACE "]+(?![^" SPACE "])"                                                                                    \
+    "|[" SPACE "]++"
+
+static const struct {
+    const char *kind, *pattern;
+} KINDS[] = {
+    {"qwen35", PATTERN(LETTER "\\p{M}")},
+    {"qwen2", PATTERN(LETTER)},
+};
+
+struct pre_tokenizer {
+    pcre2_code *code;
+};
+
+struct piece_matcher {
+    const pre_tokenizer *pre;
+    pcre2_match_data *data;
+};
+
+static const char *find_pattern(const char *kind)
+{
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
+        if (kind && strcmp(kind, KINDS[i].kind) == 0)
+            return KINDS[i].pattern;
+    return NULL;
+}
+
+static qsa_status fail_pcre2(qsa_status status, const char *doing, int error, size_t at)
+{
+    PCRE2_UCHAR message[128] = "";
+    pcre2_get_error_message(error, message, sizeof message);
+    return engine_fail(status, "%s at byte %zu: %s", doing, at, (const char *)message);
+}
+
+qsa_status pre_tokenizer_create(const char *kind, pre_tokenizer **out_pre)
+{
+    const char *pattern = find_pattern(kind);
+    if (!pattern)
+        return engine_fail(QSA_E_UNSUPPORTED, "pre-tokenizer '%.64s' is not supported (qwen35 and qwen2 are)",
+                           kind ? kind : "");
+    pre_tokenizer *pre = calloc(1, sizeof *pre);
+    if (!pre)
+        return engine_fail(QSA_E_MEMORY, "no memory for a pre-tokenizer");
+    int error;
+    PCRE2_SIZE at;
+    /* Anchored here and not in each match: PCRE2 leaves the compiled code aside for matches that ask for it. */
+    pre->code =
+        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_ANCHORED, &error, &at, NULL);
+    if (!pre->code) {
+        free(pre);
+        return fail_pcre2(error == PCRE2_ERROR_HEAP_FAILED ? QSA_E_MEMORY : QSA_E_UNSUPPORTED, "pre-tokenizer pattern",
+                          error, at);
+    }
+    /* Where there is no compiler to machine code, matching is only slower. */
+    pcre2_jit_compile(pre->code, PCRE2_JIT_COMPLETE);
+    *out_pre = pre;
+    return QSA_OK;
+}
+
+void pre_tokenizer_destroy(pre_tokenizer *pre)
+{
+    if (!pre)
+        return;
+    pcre2_code_free(pre->code);
+    free(pre);
+}
+
+qsa_status piece_matcher_create(const pre_tokenizer *pre, piece_matcher **out_matcher)
+{
+    piece_matcher *matcher = calloc(1, sizeof *matcher);
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    if (!matcher || !data) {
+        free(matcher);
+        pcre2_match_data_free(data);
+        return engine_fail(QSA_E_MEMORY, "no memory to cut text into pieces");
+    }
+    *matcher = (piece_matcher){pre, data};
+    *out_matcher = matcher;
+    return QSA_OK;
+}
+
+void piece_matcher_destroy(piece_matcher *matcher)
+{
+    if (!matcher)
+        return;
+    pcre2_match_data_free(matcher->data);
+    free(matcher);
+}
+
+qsa_status piece_matcher_next(piece_matcher *matcher, text_span text, size_t begin, size_t *out_end)
+{
+    /* The text is known to be valid; checked anew for each piece it would take quadratic time. */
+    int found = pcre2_match(matcher->pre->code, (PCRE2_SPTR)text.bytes, text.count, begin, PCRE2_NO_UTF_CHECK,
+                            matcher->data, NULL);
+    if (found < 0)
+        return fail_pcre2(found == PCRE2_ERROR_NOMEMORY ? QSA_E_MEMORY : QSA_E_LIMIT, "cutting text into pieces", found,
+                          begin);
+    *out_end = pcre2_get_ovector_pointer(matcher->data)[1];
+    return QSA_OK;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "text/tokenizer.h"
+
+#include "base/error.h"
+#include "text/list.h"
+#include "text/merges.h"
+#include "text/nfc.h"
+#include "text/pieces.h"
+#include "text/specials.h"
+#include "text/utf8.h"
+#include "text/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tokenizer {
+    vocabulary words;
+    merge_table merges;
+    specials special;
+    pre_tokenizer *pre;
+    bool has_bos, has_eos, add_bos;
+    int32_t bos, eos;
+};
+
+/* ---- life ---- */
+
+static qsa_status check_end_token(const char *name, bool has, int32_t id, size_t count)
+{
+    if (has && (id < 0 || (size_t)id >= count))
+        return engine_fail(QSA_E_FORMAT, "%s token %d is outside the vocabulary of %zu", name, (int)id, count);
+    return QSA_OK;
+}
+
+static qsa_status read_ends(tokenizer *tokens, const tokenizer_input *input)
+{
+    qsa_status status = check_end_token("bos", input->has_bos, input->bos, input->token_count);
+    if (status == QSA_OK)
+        status = check_end_token("eos", input->has_eos, input->eos, input->token_count);
+    if (status == QSA_OK && input->add_bos && !input->has_bos)
+        status = engine_fail(QSA_E_FORMAT, "a bos token is to be added but there is none");
+    tokens->has_bos = input->has_bos;
+    tokens->has_eos = input->has_eos;
+    tokens->add_bos = input->add_bos;
+    tokens->bos = input->bos;
+    tokens->eos = input->eos;
+    return status;
+}
+
+static qsa_status fill(tokenizer *tokens, const tokenizer_input *input)
+{
+    qsa_status status = pre_tokenizer_create(input->pre, &tokens->pre);
+    if (status == QSA_OK)
+        status = vocabulary_init(&tokens->words, input);
+    if (status == QSA_OK)
+        status = merge_table_init(&tokens->merges, &tokens->words, input);
+    if (status == QSA_OK)
+        status = specials_init(&tokens->special, &tokens->words);
+    return status == QSA_OK ? read_ends(tokens, input) : status;
+}
+
+qsa_status tokenizer_create(const tokenizer_input *input, tokenizer **out_tokenizer)
+{
+    tokenizer *tokens = calloc(1, sizeof *tokens);
+    if (!tokens)
+        return engine_fail(QSA_E_MEMORY, "no memory for a tokenizer");
+    qsa_status status = fill(tokens, input);
+    if (status != QSA_OK) {
+        tokenizer_destroy(tokens);
+        return status;
+    }
+    *out_tokenizer = tokens;
+    return QSA_OK;
+}
+
+void tokenizer_destroy(tokenizer *tokens)
+{
+    if (!tokens)
+        return;
+    specials_release(&tokens->special);
+    merge_table_release(&tokens->merges);
+    vocabulary_release(&tokens->words);
+    pre_tokenizer_destroy(tokens->pre);
+    free(tokens);
+}
+
+size_t tokenizer_count(const tokenizer *tokens)
+{
+    return tokens->words.count;
+}
+
+size_t tokenizer_longest_bytes(const tokenizer *tokens)
+{
+    return tokens->words.longest_bytes;
+}
+
+bool tokenizer_begins_with(const tokenizer *tokens, int32_t *out_id)
+{
+    if (!tokens->add_bos)
+        return false;
+    *out_id = tokens->bos;
+    return true;
+}
+
+bool tokenizer_ends_with(const tokenizer *tokens, int32_t *out_id)
+{
+    if (!tokens->has_eos)
+        return false;
+    *out_id = tokens->eos;
+    return true;
+}
+
+/* ---- encoding ---- */
+
+/* One call's working memory. */
+typedef struct encoding {
+    const tokenizer *tokens;
+    piece_matcher *matcher;
+    nfc_work nfc;
+    merge_work merge;
+    byte_list normal; /* the stretch under work, normalised */
+    id_list ids;
+} encoding;
+
+static qsa_status encode_piece(encoding *work, text_span piece)
+{
+    return merge_piece(&work->tokens->merges, &work->tokens->words, &work->merge, piece, &work->ids);
+}
+
+/* Text that is valid UTF-8 and holds no special token. */
+static qsa_status encode_stretch(encoding *work, text_span stretch)
+{
+    work->normal.count = 0;
+    qsa_status status = nfc_append(&work->nfc, stretch.bytes, stretch.count, &work->normal);
+    text_span normal = {work->normal.items, work->normal.count};
+    for (size_t begin = 0, end = 0; begin < normal.count && status == QSA_OK; begin = end) {
+        status = piece_matcher_next(work->matcher, normal, begin, &end);
+        if (status == QSA_OK)
+            status = encode_piece(work, (text_span){normal.bytes + begin, end - begin});
+    }
+    return status;
+}
+
+/* Length of the run of characters, or of bytes that are none, that text [begin, count) begins with. */
+static size_t run_bytes(text_span text, size_t begin, bool *out_valid)
+{
+    size_t length;
+    size_t end = begin;
+    bool valid = utf8_scan(text.bytes + begin, text.count - begin, &length) == UTF8_VALID;
+    *out_valid = valid;
+    do
+        end += length;
+    while (end < text.count && (utf8_scan(text.bytes + end, text.count - end, &length) == UTF8_VALID) == valid);
+    return end - begin;
+}
+
+/* Text without special tokens. */
+static qsa_status encode_plain(encoding *work, text_span text)
+{
+    qsa_status status = QSA_OK;
+    for (size_t begin = 0, length = 0; begin < text.count && status == QSA_OK; begin += length) {
+        bool valid;
+        length = run_bytes(text, begin, &valid);
+        text_span run = {text.bytes + begin, length};
+        status = valid ? encode_stretch(work, run) : encode_piece(work, run);
+    }
+    return status;
+}
+
+static qsa_status encode_all(encoding *work, text_span text, tokenizer_specials recognised)
+{
+    const specials *special = &work->tokens->special;
+    size_t begin = 0;
+    qsa_status status = QSA_OK;
+    while (begin < text.count && status == QSA_OK) {
+        size_t end = text.count;
+        const special_token *token = specials_find(special, recognised, text, begin, &end);
+        status = encode_plain(work, (text_span){text.bytes + begin, end - begin});
+        if (status == QSA_OK && token)
+            status = id_list_append(&work->ids, token->id);
+        begin = token ? end + token->text.count : end;
+    }
+    return status;
+}
+
+qsa_status tokenizer_encode(const tokenizer *tokens, const char *text, size_t count, tokenizer_specials recognised,
+                            int32_t **out_ids, size_t *out_count)
+{
+    if (count > TOKENIZER_MAX_TEXT_BYTES)
+        return engine_fail(QSA_E_LIMIT, "text of %zu bytes; at most %d", count, TOKENIZER_MAX_TEXT_BYTES);
+    encoding work = {.tokens = tokens};
+    qsa_status status = piece_matcher_create(tokens->pre, &work.matcher);
+    if (status == QSA_OK)
+        status = id_list_reserve(&work.ids, 1); /* so that an empty result is memory too */
+    if (status == QSA_OK)
+        status = encode_all(&work, (text_span){text, count}, recognised);
+    piece_matcher_destroy(work.matcher);
+    nfc_work_release(&work.nfc);
+    merge_work_release(&work.merge);
+    free(work.normal.items);
+    if (status != QSA_OK) {
+        free(work.ids.items);
+        return status;
+    }
+    *out_ids = work.ids.items;
+    *out_count = work.ids.count;
+    return QSA_OK;
+}
+
+/* ---- decoding ---- */
+
+static bool is_token(const tokenizer *tokens, int32_t id)
+{
+    return id >= 0 && (size_t)id < tokens->words.count;
+}
+
+qsa_status tokenizer_token_bytes(const tokenizer *tokens, int32_t id, const char **out_bytes, size_t *out_count)
+{
+    if (!is_token(tokens, id))
+        return engine_fail(QSA_E_ARGUMENT, "token %d is outside the vocabulary of %zu", (int)id, tokens->words.count);
+    text_span token = vocabulary_token(&tokens->words, id);
+    *out_bytes = token.bytes;
+    *out_count = token.count;
+    return QSA_OK;
+}
+
+qsa_status tokenizer_decode(const tokenizer *tokens, const int32_t *ids, size_t count, char **out_bytes,
+                            size_t *out_count)
+{
+    byte_list text = {0};
+    qsa_status status = byte_list_reserve(&text, 1);
+    for (size_t i = 0; i < count && status == QSA_OK; i++) {
+        if (!is_token(tokens, ids[i])) {
+            status = engine_fail(QSA_E_ARGUMENT, "index %zu: token %d is outside the vocabulary of %zu", i, (int)ids[i],
+                                 tokens->words.count);
+            break;
+        }
+        text_span token = vocabulary_token(&tokens->words, ids[i]);
+        status = byte_list_append(&text, token.bytes, token.count);
+    }
+    if (status != QSA_OK) {
+        free(text.items);
+        return status;
+    }
+    *out_bytes = text.items;
+    *out_count = text.count;
+    return QSA_OK;
+}

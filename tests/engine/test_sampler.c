@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sampler: one test per rule, and a slow second implementation. */
+#include "session/sampler.h"
+
+#include "base/error.h"
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static qsa_sampler *make(const qsa_sampler_options *options, uint32_t vocabulary)
+{
+    qsa_sampler *sampler;
+    assert_int_equal(qsa_sampler_create(options, vocabulary, &sampler), QSA_OK);
+    return sampler;
+}
+
+static int32_t next(qsa_sampler *sampler, const float *logits)
+{
+    int32_t token = -1;
+    assert_int_equal(qsa_sampler_next(sampler, logits, &token), QSA_OK);
+    return token;
+}
+
+static qsa_sampler_options options_at(float temperature)
+{
+    qsa_sampler_options options;
+    qsa_sampler_options_init(&options);
+    options.temperature = temperature;
+    return options;
+}
+
+/* How often each of the tokens comes up. */
+static void count_tokens(const qsa_sampler_options *options, const float *logits, uint32_t vocabulary, int *out_counts,
+                         int rounds)
+{
+    qsa_sampler *sampler = make(options, vocabulary);
+    memset(out_counts, 0, vocabulary * sizeof *out_counts);
+    for (int i = 0; i < rounds; i++)
+        out_counts[next(sampler, logits)]++;
+    qsa_sampler_destroy(sampler);
+}
+
+static void greedy_takes_the_largest_and_of_equal_ones_the_lowest_id(void **state)
+{
+    (void)state;
+    qsa_sampler_options options;
+    qsa_sampler_options_init(&options);
+    qsa_sampler *sampler = make(&options, 5);
+    assert_int_equal(next(sampler, (float[]){1, 3, 2, 3, 3}), 1);
+    assert_int_equal(next(sampler, (float[]){-1, -1, -1, -1, -1}), 0);
+    assert_int_equal(next(sampler, (float[]){-0.0f, 0.0f, -1, 0.0f, -2}), 0);
+    assert_int_equal(next(sampler, (float[]){-3e38f, -2, -1, 0, 3e38f}), 4);
+    assert_int_equal(qsa_sampler_state(sampler), 0); /* nothing was drawn */
+    qsa_sampler_destroy(sampler);
+}
+
+/* 256 equal logits: the token is the upper byte of the random number. */
+static void random_numbers_are_those_of_splitmix64(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t seed;
+        int32_t tokens[4];
+    } cases[] = {
+        {0, {0xe2, 0x6e, 0x06, 0xf8}},
+        {1, {0x91, 0xbe, 0xf8, 0x71}},
+    };
+    float logits[256] = {0};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        qsa_sampler_options options = options_at(1);
+        options.seed = cases[i].seed;
+        qsa_sampler *sampler = make(&options, 256);
+        for (size_t k = 0; k < 4; k++)
+            assert_int_equal(next(sampler, logits), cases[i].tokens[k]);
+        qsa_sampler_destroy(sampler);
+    }
+}
+
+static void state_can_be_saved_and_put_back(void **state)
+{
+    (void)state;
+    float logits[64];
+    int32_t first[20];
+    qsa_sampler_options options = options_at(2);
+    test_fill(7, logits, COUNT(logits));
+    qsa_sampler *sampler = make(&options, COUNT(logits)), *other = make(&options, COUNT(logits));
+    next(sampler, logits);
+    uint64_t saved = qsa_sampler_state(sampler);
+    for (size_t i = 0; i < COUNT(first); i++)
+        first[i] = next(sampler, logits);
+    qsa_sampler_set_state(other, saved);
+    for (size_t i = 0; i < COUNT(first); i++)
+        assert_int_equal(next(other, logits), first[i]);
+    assert_int_equal(qsa_sampler_state(sampler), qsa_sampler_state(other));
+    qsa_sampler_destroy(sampler);
+    qsa_sampler_destroy(other);
+}
+
+static void temperature_scales_the_logits(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 40000 };
+    const float logits[] = {0, 2, 1};
+    int counts[3];
+    for (int t = 1; t <= 4; t *= 2) {
+        qsa_sampler_options options = options_at((float)t);
+        double weights[3], sum = 0;
+        for (int i = 0; i < 3; i++)
+            sum += weights[i] = exp((double)logits[i] / t);
+        count_tokens(&options, logits, 3, counts, ROUNDS);
+        for (int i = 0; i < 3; i++)
+            assert_true(fabs(counts[i] / (double)ROUNDS - weights[i] / sum) < 0.01);
+    }
+    qsa_sampler_options cold = options_at(1e-6f);
+    count_tokens(&cold, logits, 3, counts, 100);
+    assert_int_equal(counts[1], 100);
+}
+
+static void top_k_keeps_the_first_k_and_ties_go_by_id(void **state)
+{
+    (void)state;
+    const float logits[] = {1, 2, 1, 1, 0};
+    int counts[5];
+    qsa_sampler_options options = options_at(1);
+    options.top_k = 3;
+    count_tokens(&options, logits, 5, counts, 2000);
+    assert_true(counts[0] > 0 && counts[1] > 0 && counts[2] > 0);
+    assert_int_equal(counts[3] + counts[4], 0);
+    options.top_k = 1;
+    count_tokens(&options, logits, 5, counts, 100);
+    assert_int_equal(counts[1], 100);
+    options.top_k = UINT32_MAX;
+    count_tokens(&options, logits, 5, counts, 2000);
+    assert_true(counts[4] > 0);
+}
+
+static void top_p_keeps_the_shortest_beginning_that_weighs_enough(void **state)
+{
+    (void)state;
+    /* weights 4, 2, 1, 1 of 8 */
+    const float logits[] = {0, -1.3862943611f, -0.6931471806f, -1.3862943611f};
+    int counts[4];
+    qsa_sampler_options options = options_at(1);
+    options.top_p = 0.4f;
+    count_tokens(&options, logits, 4, counts, 2000);
+    assert_int_equal(counts[0], 2000);
+    options.top_p = 0.6f;
+    count_tokens(&options, logits, 4, counts, 2000);
+    assert_true(counts[0] > 0 && counts[2] > 0);
+    assert_int_equal(counts[1] + counts[3], 0);
+    options.top_p = 0.8f;
+    count_tokens(&options, logits, 4, counts, 2000);
+    assert_true(counts[1] > 0);
+    assert_int_equal(counts[3], 0);
+    options.top_p = 1e-30f;
+    count_tokens(&options, logits, 4, counts, 100);
+    assert_int_equal(counts[0], 100);
+}
+
+/* Of 4, 2, 1, 1 top_k leaves 4, 2: the first then weighs two thirds, and is enough for 0.6. */
+static void top_p_counts_what_top_k_kept(void **state)
+{
+    (void)state;
+    const float logits[] = {0, -1.3862943611f, -0.6931471806f, -1.3862943611f};
+    int counts[4];
+    qsa_sampler_options options = options_at(1);
+    options.top_k = 2;
+    options.top_p = 0.6f;
+    count_tokens(&options, logits, 4, counts, 500);
+    assert_int_equal(counts[0], 500);
+}
+
+static void min_p_keeps_what_weighs_enough_beside_the_first(void **state)
+{
+    (void)state;
+    const float logits[] = {0, -1, 0, -3};
+    int counts[4];
+    qsa_sampler_options options = options_at(1);
+    options.min_p = 1;
+    count_tokens(&options, logits, 4, counts, 2000);
+    assert_true(counts[0] > 0 && counts[2] > 0);
+    assert_int_equal(counts[1] + counts[3], 0);
+    options.min_p = 0.1f; /* exp(-1) = 0.37, exp(-3) = 0.05 */
+    count_tokens(&options, logits, 4, counts, 2000);
+    assert_true(counts[1] > 0);
+    assert_int_equal(counts[3], 0);
+    options.temperature = 2; /* exp(-1.5) = 0.22 */
+    count_tokens(&options, logits, 4, counts, 2000);
+    assert_true(counts[3] > 0);
+}
+
+/* ---- a slow second implementation: sorts everything, drops what a filter does not keep ---- */
+
+typedef struct entry {
+    float logit;
+    int32_t id;
+} entry;
+
+static int compare_entries(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    if (x->logit != y->logit)
+        return x->logit > y->logit ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static double unit_of_splitmix64(uint64_t state)
+{
+    uint64_t z = state + UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return (double)((z ^ z >> 31) >> 11) / 9007199254740992.0;
+}
+
+static double weigh(const entry *entries, size_t count, double temperature, double *weights)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += weights[i] = exp(((double)entries[i].logit - (double)entries[0].logit) / temperature);
+    return sum;
+}
+
+static int32_t sample_slowly(const qsa_sampler_options *options, const float *logits, size_t count, uint64_t state)
+{
+    entry entries[64];
+    double weights[64];
+    for (size_t i = 0; i < count; i++)
+        entries[i] = (entry){logits[i], (int32_t)i};
+    qsort(entries, count, sizeof *entries, compare_entries);
+    if (options->top_k > 0 && options->top_k < count)
+        count = options->top_k;
+    double all = weigh(entries, count, (double)options->temperature, weights), kept = 0;
+    size_t n = 0;
+    while (n < count && kept < (double)options->top_p * all && weights[n] >= (double)options->min_p)
+        kept += weights[n++];
+    double target = unit_of_splitmix64(state) * kept, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += weights[i];
+        if (sum > target)
+            return entries[i].id;
+    }
+    return entries[n - 1].id;
+}
+
+static void sampler_agrees_with_the_slow_way(void **state)
+{
+    (void)state;
+    static const uint32_t top_ks[] = {0, 1, 3, 17, 64, 100};
+    static const float top_ps[] = {1, 0.95f, 0.5f, 0.1f}, min_ps[] = {0, 0.02f, 0.3f, 1},
+                       temperatures[] = {0.1f, 0.7f, 1, 5};
+    for (uint64_t round = 0; round < 20000; round++) {
+        float logits[64];
+        uint32_t count = 1 + (uint32_t)(round % 64);
+        test_fill(round, logits, count);
+        for (uint32_t i = 0; i < count; i++)
+            logits[i] =
+                round % 3 == 0 ? rintf(logits[i] * 3) : logits[i] * 8; /* a third of the rounds is full of ties */
+        qsa_sampler_options options = {temperatures[round / 7 % 4], top_ks[round / 3 % 6], top_ps[round / 5 % 4],
+                                       min_ps[round / 11 % 4], round};
+        qsa_sampler *sampler = make(&options, count);
+        int32_t expected = sample_slowly(&options, logits, count, round), found = next(sampler, logits);
+        if (expected != found)
+            fail_msg("round %llu: expected %d, found %d", (unsigned long long)round, (int)expected, (int)found);
+        qsa_sampler_destroy(sampler);
+    }
+}
+
+/* ---- refusals ---- */
+
+static void expect_refused(qsa_sampler_options options, const char *detail)
+{
+    qsa_sampler *sampler = NULL;
+    assert_int_equal(qsa_sampler_create(&options, 8, &sampler), QSA_E_ARGUMENT);
+    assert_string_equal(engine_error_detail(), detail);
+    assert_null(sampler);
+}
+
+static void create_refuses_options_out_of_range_by_name(void **state)
+{
+    (void)state;
+    qsa_sampler_options good = options_at(1), options = good;
+    options.temperature = -1;
+    expect_refused(options, "temperature is -1; it must be in [0, 1000]");
+    options.temperature = 1001;
+    expect_refused(options, "temperature is 1001; it must be in [0, 1000]");
+    options.temperature = INFINITY;
+    expect_refused(options, "temperature is inf; it must be in [0, 1000]");
+    options.temperature = NAN;
+    assert_int_equal(qsa_sampler_create(&options, 8, &(qsa_sampler *){NULL}), QSA_E_ARGUMENT);
+    options = good;
+    options.top_p = 0;
+    expect_refused(options, "top_p is 0; it must be in (0, 1]");
+    options.top_p = 1.5f;
+    expect_refused(options, "top_p is 1.5; it must be in (0, 1]");
+    options.top_p = NAN;
+    assert_int_equal(qsa_sampler_create(&options, 8, &(qsa_sampler *){NULL}), QSA_E_ARGUMENT);
+    options = good;
+    options.min_p = -0.5f;
+    expect_refused(options, "min_p is -0.5; it must be in [0, 1]");
+    options.min_p = 2;
+    expect_refused(options, "min_p is 2; it must be in [0, 1]");
+    options.min_p = NAN;
+    assert_int_equal(qsa_sampler_create(&options, 8, &(qsa_sampler *){NULL}), QSA_E_ARGUMENT);
+    assert_int_equal(qsa_sampler_create(&good, 0, &(qsa_sampler *){NULL}), QSA_E_ARGUMENT);
+    assert_int_equal(qsa_sampler_create(&good, (1u << 24) + 1, &(qsa_sampler *){NULL}), QSA_E_ARGUMENT);
+    qsa_sampler_destroy(NULL);
+}
+
+static void next_refuses_logits_that_are_no_numbers(void **state)
+{
+    (void)state;
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        for (int t = 0; t < 2; t++) {
+            qsa_sampler_options options = options_at((float)t);
+            qsa_sampler *sampler = make(&options, 3);
+            int32_t token = 77;
+            assert_int_equal(qsa_sampler_next(sampler, (float[]){1, 2, bad[i]}, &token), QSA_E_NONFINITE);
+            assert_non_null(strstr(engine_error_detail(), "the logit of token 2 is "));
+            assert_int_equal(token, 77);
+            assert_int_equal(qsa_sampler_state(sampler), 0);
+            qsa_sampler_destroy(sampler);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(greedy_takes_the_largest_and_of_equal_ones_the_lowest_id),
+        cmocka_unit_test(random_numbers_are_those_of_splitmix64),
+        cmocka_unit_test(state_can_be_saved_and_put_back),
+        cmocka_unit_test(temperature_scales_the_logits),
+        cmocka_unit_test(top_k_keeps_the_first_k_and_ties_go_by_id),
+        cmocka_unit_test(top_p_keeps_the_shortest_beginning_that_weighs_enough),
+        cmocka_unit_test(top_p_counts_what_top_k_kept),
+        cmocka_unit_test(min_p_keeps_what_weighs_enough_beside_the_first),
+        cmocka_unit_test(sampler_agrees_with_the_slow_way),
+        cmocka_unit_test(create_refuses_options_out_of_range_by_name),
+        cmocka_unit_test(next_refuses_logits_that_are_no_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
