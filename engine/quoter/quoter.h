@@ -27,7 +27,7 @@ typedef enum quoter_type {
 /* The free choices; everything else follows from them. */
 typedef struct quoter_options {
     quoter_type type;   /* default QUOTER_BF16 */
-    uint64_t seed;      /* of codes and projections; default 7 */
+    uint64_t seed;      /* of codes and projections; default 2 */
     uint32_t blocks;    /* of three delta nets and one QSA layer, 1 .. 6; a block adds 9 bytes of context; default 2 */
     uint32_t code_dims; /* dimensions of a byte's code, 32, 48 or 64; default 48 */
     uint32_t head_dim;  /* of the attention, a multiple of 32, 64 .. 512; default 256 */
@@ -41,7 +41,8 @@ typedef struct quoter_options {
 
 void quoter_options_init(quoter_options *options);
 
-/* The same construction for tests: one block, code 32, head_dim 128, index_dim 64, rotary 16, budget 64 tokens. */
+/* The same construction for tests: one block, code 32, head_dim 128, index_dim 64, rotary 16, budget 64 tokens, context
+ * 8,192. With so small a budget it answers right about ledgers of up to 2,000 bytes. */
 void quoter_options_small(quoter_options *options);
 
 /* How many of the last bytes the model matches: 9 for each block. */

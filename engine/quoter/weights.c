@@ -7,9 +7,9 @@
 
 enum {
     /* Neighbouring contexts look alike to the indexer: a slot's projection shares all but one of its 10 summands with
-     * the next slot's. So the other tokens of a group support the one that matches, instead of drowning it: the group of
-     * a matching token came out below rank 512 of 65,536 in 15 % of trials with unrelated projections, in none of 3,000
-     * with these. */
+     * the next slot's. So the other tokens of a group support the one that matches instead of drowning it. In ledgers of
+     * 262,144 tokens the group that matches ranked below the budget's 512 of 65,536 in 15 % of trials with unrelated
+     * projections, in none of 1,200 with these and the default seed (other seeds: 0 to 0.3 %). */
     INDEX_SUMMANDS = 10,
     INDEX_MAX_BYTES = 16, /* the indexer looks at no more of the last bytes: older ones add more noise than help */
 };

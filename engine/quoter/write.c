@@ -32,6 +32,11 @@ static qsa_status io_error(const output_file *out, const char *what)
     return engine_fail(QSA_E_IO, "quoter: %s %s: %s", what, out->path, strerror(errno));
 }
 
+static qsa_status write_bytes(output_file *out, const void *bytes, size_t size)
+{
+    return fwrite(bytes, 1, size, out->stream) == size ? QSA_OK : io_error(out, "cannot write");
+}
+
 static int64_t count_rows(const quoter_tensor *tensor)
 {
     int64_t rows = tensor->dims[1] ? tensor->dims[1] : 1;
@@ -64,8 +69,8 @@ static qsa_status write_tensor(const quoter_plan *plan, const quoter_tensor *ten
     if (!data)
         return no_memory(tensor->name);
     qsa_status status = make_tensor(plan, tensor, data);
-    if (status == QSA_OK && fwrite(data, 1, padded, out->stream) != padded)
-        status = io_error(out, "cannot write");
+    if (status == QSA_OK)
+        status = write_bytes(out, data, padded);
     free(data);
     return status;
 }
@@ -78,7 +83,19 @@ static void describe_tensor(struct gguf_context *file, struct ggml_context *shap
     gguf_add_tensor(file, shape);
 }
 
-/* Writes keys and tensor list. */
+/* Keys and tensor list, padded to the alignment of the tensors. */
+static qsa_status write_keys(const struct gguf_context *file, output_file *out)
+{
+    size_t size = gguf_get_meta_size(file);
+    void *bytes = malloc(size);
+    if (!bytes)
+        return no_memory("the keys");
+    gguf_get_meta_data(file, bytes);
+    qsa_status status = write_bytes(out, bytes, size);
+    free(bytes);
+    return status;
+}
+
 static qsa_status write_head(const quoter_plan *plan, const quoter_tensor *tensors, size_t count, output_file *out)
 {
     struct ggml_init_params parameters = {.mem_size = (count + 1) * ggml_tensor_overhead(), .no_alloc = true};
@@ -91,8 +108,7 @@ static qsa_status write_head(const quoter_plan *plan, const quoter_tensor *tenso
         quoter_set_keys(plan, file);
         for (size_t i = 0; i < count; i++)
             describe_tensor(file, shapes, &tensors[i]);
-        if (!gguf_write_to_file_ptr(file, out->stream, true))
-            status = io_error(out, "cannot write");
+        status = write_keys(file, out);
     }
     gguf_free(file);
     ggml_free(shapes);
