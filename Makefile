@@ -41,7 +41,7 @@ tsan: ## libqsa's tests of threads under the thread sanitizer
 	@$(MAKE) --no-print-directory test PRESET=tsan TEST_ARGS="-L threads $(TEST_ARGS)"
 
 fuzz: ## attack the readers of foreign bytes for a minute each (libFuzzer, so with clang)
-	@tools/setup.sh ci
+	@tools/setup.sh fuzz
 	@$(call configure,clang)
 	@$(call compile,clang) --target fuzz
 

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs what the build lacks, on Debian and its relatives, and says what.
 #
-# usage: tools/setup.sh [build|check|ci]
+# usage: tools/setup.sh [build|check|fuzz|ci]
 #
 #   build   what `make`, `make run` and `make test` need (the default)
 #   check   clang-format and clang-tidy as well
+#   fuzz    clang with its sanitizers and libFuzzer as well
 #   ci      everything that .ci/run needs: clang, the cross compiler and qemu-user as well
 #
 # Silent when nothing is missing. Without the right to install it prints the one line to run and exits with 1.
@@ -61,6 +62,16 @@ need_check() {
     need clang-tidy command -v clang-tidy
 }
 
+libfuzzer() {
+    [ -e "$(clang --print-file-name="libclang_rt.fuzzer-$(uname -m).a")" ]
+}
+
+need_fuzz() {
+    need_build
+    need clang command -v clang
+    need libclang-rt-dev libfuzzer
+}
+
 need_ci() {
     need_check
     need clang command -v clang
@@ -77,9 +88,10 @@ need_ci() {
 case $what in
 build) need_build ;;
 check) need_check ;;
+fuzz) need_fuzz ;;
 ci) need_ci ;;
 *)
-    echo "setup: unknown argument '$what'; use build, check or ci" >&2
+    echo "setup: unknown argument '$what'; use build, check, fuzz or ci" >&2
     exit 2
     ;;
 esac
