@@ -34,18 +34,23 @@ QSA_INLINE void chains(const float *q, size_t q_stride, uint32_t heads, uint32_t
                        dots *sums)
 {
     const size_t row_bytes = k.stride * (type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float));
-    dots s = *sums;
+    qsa_pair s[HEADS];
+    QSA_UNROLL
+    for (uint32_t h = 0; h < heads; h++)
+        s[h] = sums->head[h];
     for (uint32_t d = 0; d < dims; d++) {
         qsa_pair key = qsa_pair_load_two(k.low, k.high, d * k.stride, type);
         _mm_prefetch((const char *)k.next + d * row_bytes, _MM_HINT_T0);
         QSA_UNROLL
         for (uint32_t h = 0; h < heads; h++) {
             __m256 qd = _mm256_broadcast_ss(q + h * q_stride + d);
-            s.head[h].v[0] = _mm256_fmadd_ps(qd, key.v[0], s.head[h].v[0]);
-            s.head[h].v[1] = _mm256_fmadd_ps(qd, key.v[1], s.head[h].v[1]);
+            s[h].v[0] = _mm256_fmadd_ps(qd, key.v[0], s[h].v[0]);
+            s[h].v[1] = _mm256_fmadd_ps(qd, key.v[1], s[h].v[1]);
         }
     }
-    *sums = s;
+    QSA_UNROLL
+    for (uint32_t h = 0; h < heads; h++)
+        sums->head[h] = s[h];
 }
 
 QSA_INLINE void chains_of(const float *q, size_t q_stride, uint32_t heads, uint32_t dims, keys k, enum qsa_element type,
