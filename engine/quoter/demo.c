@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's demo: the quoter in the user's cache folder, and ledgers to ask it about. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "quoter/ledger.h"
+#include "quoter/quoter.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <qsa_engine.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *const TYPE_NAMES[QUOTER_TYPE_COUNT] = {
+    [QUOTER_F32] = "f32",   [QUOTER_BF16] = "bf16", [QUOTER_Q8_0] = "q8_0",
+    [QUOTER_Q4_K] = "q4_k", [QUOTER_Q6_K] = "q6_k",
+};
+
+/* The folder as the XDG base directory specification has it: a relative XDG_CACHE_HOME is ignored. */
+static qsa_status find_cache(const char **out_root, const char **out_below)
+{
+    const char *cache = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    if (cache && cache[0] == '/') {
+        *out_root = cache;
+        *out_below = "/qsa";
+        return QSA_OK;
+    }
+    if (!home || !home[0])
+        return engine_fail(QSA_E_IO, "no cache folder: neither XDG_CACHE_HOME nor HOME is set");
+    *out_root = home;
+    *out_below = "/.cache/qsa";
+    return QSA_OK;
+}
+
+/* The path of the demo model under this version and these options; free() it. */
+static qsa_status make_path(const quoter_options *options, char **out_path)
+{
+    const char *root = "", *below = "";
+    qsa_status status = find_cache(&root, &below);
+    if (status != QSA_OK)
+        return status;
+    size_t room = strlen(root) + strlen(below) + 64;
+    char *path = malloc(room);
+    if (!path)
+        return engine_fail(QSA_E_MEMORY, "no memory for a path");
+    snprintf(path, room, "%s%s/quoter-%d-%s.gguf", root, below, (int)QUOTER_VERSION, TYPE_NAMES[options->type]);
+    *out_path = path;
+    return QSA_OK;
+}
+
+/* Makes the folders above a file, those that are missing. */
+static qsa_status make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        int failed = mkdir(path, 0755) != 0 && errno != EEXIST;
+        qsa_status status = failed ? engine_fail(QSA_E_IO, "cannot create %s: %s", path, strerror(errno)) : QSA_OK;
+        *slash = '/';
+        if (status != QSA_OK)
+            return status;
+    }
+    return QSA_OK;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+qsa_status qsa_demo_model(void (*announce)(void *user, const char *path), void *user, char **out_path)
+{
+    quoter_options options;
+    quoter_options_init(&options);
+    char *path = NULL;
+    qsa_status status = make_path(&options, &path);
+    if (!path)
+        return status;
+    if (!is_file(path)) {
+        if (announce)
+            announce(user, path);
+        status = make_folders(path);
+        if (status == QSA_OK)
+            status = quoter_write(path, &options);
+    }
+    if (status == QSA_OK)
+        *out_path = path;
+    else
+        free(path);
+    return status;
+}
+
+static void copy_questions(const ledger_question *from, qsa_question *to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        snprintf(to[i].question, sizeof to[i].question, "%s", from[i].prompt);
+        snprintf(to[i].expected, sizeof to[i].expected, "%s", from[i].answer);
+    }
+}
+
+qsa_status qsa_demo_ledger(uint64_t seed, size_t tokens, char **out_text, qsa_question *questions, size_t n)
+{
+    quoter_options options;
+    quoter_options_init(&options);
+    if (n > LEDGER_MAX_BYTES / LEDGER_LINE_BYTES)
+        return engine_fail(QSA_E_ARGUMENT, "ledger: %zu questions, more than any ledger has lines", n);
+    char *text = NULL;
+    ledger_question *asked = malloc((n + 1) * sizeof *asked);
+    qsa_status status = asked ? QSA_OK : engine_fail(QSA_E_MEMORY, "ledger: no memory for %zu questions", n);
+    if (status == QSA_OK)
+        status = ledger_create(seed, tokens, &text);
+    if (status == QSA_OK)
+        status = ledger_ask(text, tokens, quoter_context_bytes(&options), seed, n, asked);
+    if (status == QSA_OK) {
+        copy_questions(asked, questions, n);
+        *out_text = text;
+    } else {
+        free(text);
+    }
+    free(asked);
+    return status;
+}
