@@ -3,6 +3,8 @@
  * to six heads share: twelve accumulators, two vectors of keys and one of q are 15 of the 16 registers. */
 #include "kernels/x86/avx2.h"
 
+#include <string.h>
+
 enum { STRIP_BLOCKS = 4, HEADS = 6, LINE_BYTES = 64 };
 
 typedef struct strip {
@@ -17,9 +19,10 @@ QSA_INLINE __m256 load_row(const void *first, const void *second, size_t d, enum
     size_t i = d * QSA_BLOCK_TOKENS;
     if (type == QSA_ELEMENT_F32)
         return _mm256_loadu2_m128((const float *)second + i, (const float *)first + i);
-    __m256i low = _mm256_castpd_si256(_mm256_broadcast_sd((const double *)((const uint16_t *)first + i)));
-    __m256i high = _mm256_castpd_si256(_mm256_broadcast_sd((const double *)((const uint16_t *)second + i)));
-    return qsa_pair_from_bf16(_mm256_blend_epi32(low, high, 0xf0)).v[0];
+    int64_t low, high; /* four bf16 each, at any address */
+    memcpy(&low, (const uint16_t *)first + i, sizeof low);
+    memcpy(&high, (const uint16_t *)second + i, sizeof high);
+    return qsa_pair_from_bf16(_mm256_blend_epi32(_mm256_set1_epi64x(low), _mm256_set1_epi64x(high), 0xf0)).v[0];
 }
 
 /* The dots of one block, or of two. */
