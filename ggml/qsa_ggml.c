@@ -19,6 +19,7 @@ typedef struct layer_nodes {
     qsa_ggml_pass *pass;
     uint32_t layer;
     bool in_graph;
+    bool announced; /* to libqsa, in the present run */
     phase_node phases[QSA_PHASES]; /* user data of the nodes */
 } layer_nodes;
 
@@ -157,10 +158,14 @@ static qsa_strided strided_one_head(const struct ggml_tensor *tensor) {
 
 static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user) {
     (void)nth;
-    const layer_nodes *layer = user;
+    layer_nodes *layer = user;
     qsa_ggml_pass *pass = layer->pass;
-    if (ith != 0 || qsa_ggml_pass_status(pass) != QSA_OK) {
+    if (ith != 0) {
         return; /* ggml calls a node from all its threads; one announces the layer */
+    }
+    layer->announced = false;
+    if (qsa_ggml_pass_status(pass) != QSA_OK) {
+        return;
     }
     if (pass->step == NULL || out->ne[1] != pass->tokens) {
         keep_failure(pass, QSA_E_ARGUMENT, "the graph's tokens are not those of the step");
@@ -175,6 +180,7 @@ static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user) {
     };
     const qsa_output output = {out->data, out->nb[1] / sizeof(float), pass->config.head_dim};
     const qsa_status status = qsa_layer_begin(pass->step, layer->layer, &tensors, &output);
+    layer->announced = status == QSA_OK;
     if (status != QSA_OK) {
         keep_failure(pass, status, qsa_error_detail());
     }
@@ -185,7 +191,8 @@ static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user) {
     const phase_node *node = user;
     qsa_ggml_pass *pass = node->layer->pass;
     const uint32_t parts = nth < QSA_MAX_PARTS ? (uint32_t)nth : QSA_MAX_PARTS;
-    if ((uint32_t)ith >= parts || qsa_ggml_pass_status(pass) != QSA_OK) {
+    /* A part of the phase in which another part failed still runs: so the step knows the lowest error. */
+    if ((uint32_t)ith >= parts || !node->layer->announced) {
         return;
     }
     const qsa_status status = qsa_layer_phase(pass->step, node->phase, (uint32_t)ith, parts);

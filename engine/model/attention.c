@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/attention.h"
+
+#include "base/error.h"
+#include "model/elementwise.h"
+
+/* ---- projections ---- */
+
+typedef struct projections {
+    qsa_ggml_sources sources;
+    struct ggml_tensor *gate; /* [D, heads, tokens], strided */
+} projections;
+
+/* [dim, heads, tokens] out of a product [rows, tokens], from row `first`, heads `apart` rows apart. */
+static struct ggml_tensor *heads_of(graph_builder *b, struct ggml_tensor *product, int64_t dim, int64_t heads,
+                                    int64_t first, int64_t apart) {
+    const size_t size = sizeof(float);
+    return ggml_view_3d(b->context, product, dim, heads, product->ne[1], (size_t)apart * size, product->nb[1],
+                        (size_t)first * size);
+}
+
+static projections project(graph_builder *b, const attention_weights *w, struct ggml_tensor *x) {
+    const qsa_config *c = &b->shape->qsa;
+    const int64_t d = c->head_dim, kv = c->kv_heads, q_rows = (int64_t)c->q_heads * 2 * d;
+    struct ggml_tensor *q, *k, *v;
+    int64_t k_first = 0, v_first = 0;
+    if (w->qkv != NULL) {
+        q = k = v = matrix_product(b->context, w->qkv, x);
+        k_first = q_rows;
+        v_first = q_rows + kv * d;
+    } else {
+        q = matrix_product(b->context, w->q, x);
+        k = matrix_product(b->context, w->k, x);
+        v = matrix_product(b->context, w->v, x);
+    }
+    struct ggml_tensor *index_q = matrix_product(b->context, w->index_q, x);
+    return (projections){
+        .sources = {.q = heads_of(b, q, d, c->q_heads, 0, 2 * d),
+                    .k = heads_of(b, k, d, kv, k_first, d),
+                    .v = heads_of(b, v, d, kv, v_first, d),
+                    .index_q = heads_of(b, index_q, c->index_dim, c->index_heads, 0, c->index_dim),
+                    .raw_key = matrix_product(b->context, w->index_k, x)},
+        .gate = heads_of(b, q, d, c->q_heads, d, 2 * d),
+    };
+}
+
+/* ---- the tap ---- */
+
+typedef struct tap_params {
+    tap_point point;
+    uint32_t layer;
+} tap_params;
+
+static qsa_strided strided(const struct ggml_tensor *t) {
+    return (qsa_strided){t->data, t->nb[2] / sizeof(float), t->nb[1] / sizeof(float)};
+}
+
+/* Runs after the layer's last phase and before the next layer begins. */
+static void run_tap(struct ggml_tensor *out, int ith, int nth, void *user) {
+    (void)nth;
+    const tap_params *p = user;
+    if (ith != 0) {
+        return;
+    }
+    const struct ggml_tensor *raw = out->src[5];
+    const qsa_tensors tensors = {
+        .q = strided(out->src[1]),
+        .k = strided(out->src[2]),
+        .v = strided(out->src[3]),
+        .index_q = strided(out->src[4]),
+        .raw_key = {raw->data, raw->nb[1] / sizeof(float), 0},
+    };
+    const qsa_output output = {out->data, out->nb[1] / sizeof(float), (size_t)out->src[1]->ne[0]};
+    p->point.tap->layer(p->point.tap->user, p->layer, (uint32_t)out->ne[1], &tensors, &output, *p->point.step);
+}
+
+static struct ggml_tensor *tapped(graph_builder *b, const tap_point *point, uint32_t layer,
+                                  const qsa_ggml_sources *s, struct ggml_tensor *attention) {
+    if (point->tap == NULL) {
+        return attention;
+    }
+    const tap_params params = {*point, layer};
+    struct ggml_tensor *sources[] = {s->q, s->k, s->v, s->index_q, s->raw_key};
+    return ggml_custom_inplace(b->context, attention, sources, 5, run_tap, 1, keep_params(b, &params, sizeof params));
+}
+
+/* ---- output ---- */
+
+/* attention * sigmoid(gate), in place. A row is one head of one token. */
+static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user) {
+    (void)user;
+    const struct ggml_tensor *gate = out->src[1];
+    const size_t dim = (size_t)gate->ne[0], heads = (size_t)gate->ne[1];
+    const share rows = share_of(heads * (size_t)out->ne[1], ith, nth);
+    for (size_t row = rows.begin; row < rows.end; row++) {
+        const char *at = (const char *)gate->data + row / heads * gate->nb[2] + row % heads * gate->nb[1];
+        const float *g = (const float *)(const void *)at;
+        float *x = (float *)out->data + row * dim;
+        for (size_t i = 0; i < dim; i++) {
+            x[i] *= sigmoid_f32(g[i]);
+        }
+    }
+}
+
+qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
+                           struct ggml_tensor *x, struct ggml_tensor **out_y) {
+    const attention_weights *w = &b->weights->layers[layer].attention;
+    projections p = project(b, w, x);
+    uint32_t qsa_layer = 0;
+    for (uint32_t i = 0; i < layer; i++) {
+        qsa_layer += b->shape->kinds[i] == LAYER_QSA;
+    }
+    struct ggml_tensor *attention = NULL;
+    const qsa_status status = qsa_ggml_layer(pass, b->context, qsa_layer, &p.sources, &attention);
+    if (status != QSA_OK) {
+        return engine_fail(status, "layer %u: %s", layer, qsa_ggml_pass_detail(pass));
+    }
+    attention = tapped(b, tap, layer, &p.sources, attention);
+    attention = ggml_custom_inplace(b->context, attention, &p.gate, 1, run_gate, GGML_N_TASKS_MAX, NULL);
+    *out_y = matrix_product(b->context, w->output, attention);
+    return QSA_OK;
+}

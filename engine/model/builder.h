@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of a forward pass share while its graph is built. */
+#ifndef QSA_ENGINE_MODEL_BUILDER_H
+#define QSA_ENGINE_MODEL_BUILDER_H
+
+#include "model/library.h"
+#include "model/shape.h"
+#include "model/weights.h"
+
+#include <qsa_ggml.h>
+
+/* The new tokens of one session: columns [first, first + tokens) of the batch, and its recurrent state before and after
+ * them (state.h). */
+typedef struct batch_segment {
+    uint32_t first, tokens;
+    const float *before;
+    float *after;
+} batch_segment;
+
+/* Bounds of what one layer adds to a graph: nodes with all their paddings and views, and parameters of custom nodes. The
+ * largest layer has about 95 nodes and 600 bytes. */
+enum { LAYER_NODES = 128, LAYER_PARAMS_BYTES = 2048 };
+
+typedef struct graph_builder {
+    const model_shape *shape;
+    const model_weights *weights;
+    struct ggml_context *context;
+    struct ggml_cgraph *graph;
+    const batch_segment *segments; /* read when the graph runs */
+    size_t segment_count;
+    uint32_t tokens;
+    unsigned char *params; /* of the custom nodes: must live until the graph has run */
+    size_t params_used, params_bytes;
+} graph_builder;
+
+/* Copies a custom node's parameters to where they live until the graph has run. */
+void *keep_params(graph_builder *b, const void *params, size_t bytes);
+
+/* A node of our own: f32 [n0, n1, n2], computed from sources by all threads. */
+struct ggml_tensor *custom_node(graph_builder *b, int64_t n0, int64_t n1, int64_t n2, struct ggml_tensor **sources,
+                                int source_count, ggml_custom_op_t run, void *params);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory and threads of the forward pass.
+ *
+ * A batch goes in two steps: prepare builds the graph and allocates all it needs, so it does all that can fail for want
+ * of memory; run computes it within a step of libqsa. */
+#ifndef QSA_ENGINE_MODEL_FORWARD_H
+#define QSA_ENGINE_MODEL_FORWARD_H
+
+#include "model/builder.h"
+#include "model/model.h"
+
+typedef struct forward forward;
+
+typedef struct forward_batch {
+    const batch_segment *segments; /* must live until the run */
+    size_t segment_count;
+    uint32_t tokens;               /* of all segments */
+    const int32_t *ids;            /* [tokens] */
+    const int32_t *ngram_rows;     /* [tokens][heads]; not read without n-gram embedding */
+    const uint32_t *wanted;        /* [wanted_count] columns whose logits are computed, ascending */
+    uint32_t wanted_count;
+    const qsa_tap *tap;            /* NULL: none */
+} forward_batch;
+
+/* Reserves memory for batches of chunk tokens. threads: no more are started than the machine has processors (but four
+ * always), as more would only wait for each other; no result depends on it. Errors: QSA_E_MEMORY, QSA_E_IO (threads). */
+qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32_t chunk, uint32_t threads,
+                          forward **out_forward);
+void forward_destroy(forward *f);
+
+uint64_t forward_bytes(const forward *f);
+
+/* Errors: QSA_E_MEMORY. */
+qsa_status forward_prepare(forward *f, const forward_batch *batch);
+
+/* Computes what was prepared. *out_logits [wanted_count][vocabulary] lives until the next prepare. Errors: those of
+ * libqsa's phases, with their detail; the segments' states after are then unspecified. */
+qsa_status forward_run(forward *f, qsa_step *step, const float **out_logits);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/graph.h"
+
+#include "model/delta.h"
+#include "model/experts.h"
+#include "model/hyper.h"
+#include "model/ngram.h"
+
+enum { OTHER_NODES = 64 };
+
+size_t graph_nodes(const model_shape *shape) {
+    return (size_t)shape->layers * LAYER_NODES + OTHER_NODES;
+}
+
+size_t graph_params_bytes(const model_shape *shape) {
+    return (size_t)(shape->layers + 1) * LAYER_PARAMS_BYTES;
+}
+
+static struct ggml_tensor *input_ids(graph_builder *b, int64_t n) {
+    struct ggml_tensor *ids = ggml_new_tensor_1d(b->context, GGML_TYPE_I32, n);
+    ggml_set_input(ids);
+    return ids;
+}
+
+/* The embedding, in every stream: [E, streams, tokens]. */
+static struct ggml_tensor *first_residual(graph_builder *b, struct ggml_tensor *tokens) {
+    const int64_t e = b->shape->embedding;
+    struct ggml_tensor *x = ggml_get_rows(b->context, b->weights->embedding, tokens);
+    x = ggml_reshape_3d(b->context, x, e, 1, b->tokens);
+    return ggml_repeat_4d(b->context, x, e, b->shape->streams, b->tokens, 1);
+}
+
+static struct ggml_tensor *ngram_input(graph_builder *b, forward_graph *g) {
+    if (b->weights->ngram_rows == NULL) {
+        return NULL;
+    }
+    g->ngram_rows = input_ids(b, (int64_t)b->shape->ngram.heads * b->tokens);
+    struct ggml_tensor *rows = ggml_get_rows(b->context, b->weights->ngram_rows, g->ngram_rows);
+    return ggml_reshape_2d(b->context, rows, b->shape->embedding, b->tokens);
+}
+
+static qsa_status add_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
+                            struct ggml_tensor *ngram, struct ggml_tensor **residual) {
+    const layer_weights *w = &b->weights->layers[layer];
+    struct ggml_tensor *r = *residual, *y = NULL;
+    if (b->shape->has_ngram[layer]) {
+        r = ngram_layer(b, layer, r, ngram);
+    }
+    const hyper_input mixer = hyper_read(b, &w->hyper_mixer, r);
+    if (b->shape->kinds[layer] == LAYER_QSA) {
+        const qsa_status status = attention_layer(b, pass, tap, layer, mixer.x, &y);
+        if (status != QSA_OK) {
+            return status;
+        }
+    } else {
+        y = delta_layer(b, layer, mixer.x);
+    }
+    r = hyper_write(b, r, &mixer, y);
+    const hyper_input experts = hyper_read(b, &w->hyper_experts, r);
+    *residual = hyper_write(b, r, &experts, experts_layer(b, layer, experts.x));
+    /* Layer by layer, as ggml walks the sources by recursion. */
+    ggml_build_forward_expand(b->graph, *residual);
+    return QSA_OK;
+}
+
+/* Final mixer and output matrix, of the wanted tokens only. */
+static void add_head(graph_builder *b, struct ggml_tensor *residual, uint32_t wanted, forward_graph *g) {
+    const int64_t e = b->shape->embedding, streams = b->shape->streams;
+    g->wanted = input_ids(b, wanted);
+    struct ggml_tensor *rows = ggml_reshape_2d(b->context, residual, e * streams, b->tokens);
+    rows = ggml_get_rows(b->context, rows, g->wanted);
+    rows = ggml_reshape_3d(b->context, rows, e, streams, wanted);
+    const hyper_input last = hyper_read(b, &b->weights->hyper_head, rows);
+    g->logits = matrix_product(b->context, b->weights->output, last.x);
+    ggml_set_output(g->logits);
+}
+
+qsa_status graph_build(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t wanted,
+                       forward_graph *out_graph) {
+    forward_graph g = {0};
+    g.tokens = input_ids(b, b->tokens);
+    struct ggml_tensor *residual = first_residual(b, g.tokens);
+    struct ggml_tensor *ngram = ngram_input(b, &g);
+    for (uint32_t layer = 0; layer < b->shape->layers; layer++) {
+        const qsa_status status = add_layer(b, pass, tap, layer, ngram, &residual);
+        if (status != QSA_OK) {
+            return status;
+        }
+    }
+    if (wanted > 0) {
+        add_head(b, residual, wanted, &g);
+        ggml_build_forward_expand(b->graph, g.logits);
+    }
+    *out_graph = g;
+    return QSA_OK;
+}

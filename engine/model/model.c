@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/model.h"
+
+#include "base/error.h"
+#include "model/library.h"
+#include "model/tokenizer_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *qsa_engine_error(void) {
+    return engine_error_detail();
+}
+
+/* ---- what the file is ---- */
+
+static void describe_tensors(const gguf_file *file, qsa_model_info *info) {
+    uint64_t bytes[GGML_TYPE_COUNT] = {0};
+    for (size_t i = 0; i < gguf_file_tensor_count(file); i++) {
+        const gguf_file_tensor *t = gguf_file_tensor_at(file, i);
+        info->parameter_count += gguf_file_tensor_elements(t);
+        bytes[t->type] += t->bytes;
+    }
+    int main_type = 0;
+    for (int type = 1; type < GGML_TYPE_COUNT; type++) {
+        main_type = bytes[type] > bytes[main_type] ? type : main_type;
+    }
+    info->tensor_count = gguf_file_tensor_count(file);
+    info->main_type = ggml_type_name((enum ggml_type)main_type);
+}
+
+static void describe_shape(const model_shape *s, qsa_model_info *info) {
+    info->architecture = "qwen4exp";
+    info->layers = s->layers;
+    info->qsa_layers = s->qsa_layers;
+    info->embedding = s->embedding;
+    info->context = s->context;
+    info->vocabulary = s->vocabulary;
+    info->q_heads = s->qsa.q_heads;
+    info->kv_heads = s->qsa.kv_heads;
+    info->head_dim = s->qsa.head_dim;
+    info->index_heads = s->qsa.index_heads;
+    info->index_dim = s->qsa.index_dim;
+    info->budget = s->qsa.budget;
+    info->ratio = s->qsa.ratio;
+    info->rotary_dim = s->qsa.rotary_dim;
+    memcpy(info->sections, s->qsa.sections, sizeof info->sections);
+    info->theta = s->qsa.theta;
+    info->eps = s->eps;
+    info->yarn = s->qsa.yarn;
+    info->experts = s->experts;
+    info->experts_used = s->experts_used;
+    info->streams = s->streams;
+    info->ngram_layers = s->ngram_layers;
+    info->ratios_missing = s->ratios_missing;
+}
+
+static qsa_status describe(qsa_model *model) {
+    qsa_model_info *info = &model->info;
+    describe_shape(&model->shape, info);
+    describe_tensors(model->file, info);
+    info->shards = gguf_file_shards(model->file);
+    info->file_bytes = gguf_file_bytes(model->file);
+    info->name = "";
+    info->eos = -1;
+    (void)tokenizer_ends_with(model->tokens, &info->eos);
+    return gguf_file_has(model->file, "general.name") ? gguf_file_string(model->file, "general.name", &info->name) : QSA_OK;
+}
+
+/* ---- life ---- */
+
+static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights storage) {
+    qsa_status status = gguf_file_open(path, &model->file);
+    if (status == QSA_OK) {
+        status = model_shape_read(model->file, &model->shape);
+    }
+    if (status == QSA_OK) {
+        status = tokenizer_from_keys(model->file, model->shape.vocabulary, &model->tokens, &model->info.tokenizer);
+    }
+    if (status == QSA_OK) {
+        status = model_weights_bind(model->file, &model->shape, storage, &model->weights);
+    }
+    return status == QSA_OK ? describe(model) : status;
+}
+
+qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model) {
+    if (path == NULL || out_model == NULL) {
+        return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: path or out_model is NULL");
+    }
+    const qsa_weights storage = options == NULL ? QSA_WEIGHTS_NATIVE : options->weights;
+    if (storage != QSA_WEIGHTS_NATIVE && storage != QSA_WEIGHTS_F32) {
+        return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: unknown storage of weights %d", (int)storage);
+    }
+    matrix_library_init();
+    qsa_model *model = calloc(1, sizeof *model);
+    if (model == NULL) {
+        return engine_fail(QSA_E_MEMORY, "no memory for a model");
+    }
+    const qsa_status status = open_parts(model, path, storage);
+    if (status != QSA_OK) {
+        qsa_model_close(model);
+        return status;
+    }
+    *out_model = model;
+    return QSA_OK;
+}
+
+void qsa_model_close(qsa_model *model) {
+    if (model == NULL) {
+        return;
+    }
+    model_weights_free(&model->weights);
+    tokenizer_destroy(model->tokens);
+    gguf_file_close(model->file);
+    free(model);
+}
+
+void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info) {
+    *out_info = model->info;
+}
+
+/* ---- text ---- */
+
+qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, bool specials,
+                            int32_t **out_tokens, size_t *out_n) {
+    return tokenizer_encode(model->tokens, text, length, specials, out_tokens, out_n);
+}
+
+qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const char **out_bytes, size_t *out_length) {
+    return tokenizer_token_bytes(model->tokens, token, out_bytes, out_length);
+}

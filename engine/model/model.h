@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open model: the file, what its keys say, its tensors, its tokenizer. Read-only after it was opened; any number of
+ * contexts and threads may use it at one time. */
+#ifndef QSA_ENGINE_MODEL_MODEL_H
+#define QSA_ENGINE_MODEL_MODEL_H
+
+#include "model/shape.h"
+#include "model/weights.h"
+#include "text/tokenizer.h"
+
+struct qsa_model {
+    gguf_file *file;
+    model_shape shape;
+    model_weights weights;
+    tokenizer *tokens;
+    qsa_model_info info;
+};
+
+#endif

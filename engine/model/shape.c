@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/shape.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_BYTES = 128, DEFAULT_INTERVAL = 4, DEFAULT_RATIO = 4, SECTIONS = 4 };
+
+typedef struct key_name {
+    char text[KEY_BYTES];
+} key_name;
+
+static key_name key(const char *name) {
+    key_name full;
+    snprintf(full.text, sizeof full.text, "qwen4exp.%s", name);
+    return full;
+}
+
+static bool has(const gguf_file *file, const char *name) {
+    return gguf_file_has(file, key(name).text);
+}
+
+static qsa_status refuse_key(const char *name, const char *why) {
+    return engine_fail(QSA_E_FORMAT, "qwen4exp.%s %s", name, why);
+}
+
+/* A required number, 1 .. most. */
+static qsa_status read_count(const gguf_file *file, const char *name, uint32_t most, uint32_t *out_value) {
+    uint32_t value = 0;
+    const qsa_status status = gguf_file_u32(file, key(name).text, &value);
+    if (status != QSA_OK) {
+        return status;
+    }
+    if (value == 0) {
+        return refuse_key(name, "is 0");
+    }
+    if (value > most) {
+        return engine_fail(QSA_E_LIMIT, "qwen4exp.%s is %u, at most %u is supported", name, value, most);
+    }
+    *out_value = value;
+    return QSA_OK;
+}
+
+typedef struct count_key {
+    const char *name;
+    uint32_t most;
+    uint32_t *out_value;
+} count_key;
+
+static qsa_status read_counts(const gguf_file *file, const count_key *keys, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const qsa_status status = read_count(file, keys[i].name, keys[i].most, keys[i].out_value);
+        if (status != QSA_OK) {
+            return status;
+        }
+    }
+    return QSA_OK;
+}
+
+static qsa_status read_sizes(const gguf_file *file, model_shape *s) {
+    const count_key keys[] = {
+        {"block_count", MODEL_MAX_LAYERS, &s->layers},
+        {"context_length", (uint32_t)QSA_MAX_POSITION, &s->context},
+        {"embedding_length", MODEL_MAX_WIDTH, &s->embedding},
+        {"hyper_connection.count", MODEL_MAX_STREAMS, &s->streams},
+        {"hyper_connection.low_rank", MODEL_MAX_WIDTH, &s->low_rank},
+        {"expert_count", MODEL_MAX_EXPERTS, &s->experts},
+        {"expert_used_count", MODEL_MAX_EXPERTS_USED, &s->experts_used},
+        {"expert_feed_forward_length", MODEL_MAX_WIDTH, &s->expert_width},
+        {"expert_shared_feed_forward_length", MODEL_MAX_WIDTH, &s->shared_width},
+    };
+    qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
+    if (status == QSA_OK) {
+        status = gguf_file_f32(file, key("attention.layer_norm_rms_epsilon").text, &s->eps);
+    }
+    if (status != QSA_OK) {
+        return status;
+    }
+    if (s->streams < 2) {
+        return refuse_key("hyper_connection.count", "is 1, expected more");
+    }
+    if (s->experts_used > s->experts) {
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.expert_used_count is %u, but there are %u experts", s->experts_used,
+                           s->experts);
+    }
+    if (!(s->eps > 0)) {
+        return refuse_key("attention.layer_norm_rms_epsilon", "is not above 0");
+    }
+    return QSA_OK;
+}
+
+/* ---- which layer is what ---- */
+
+static qsa_status read_interval(const gguf_file *file, uint32_t *out_interval) {
+    *out_interval = DEFAULT_INTERVAL;
+    if (!has(file, "full_attention_interval")) {
+        return QSA_OK;
+    }
+    return read_count(file, "full_attention_interval", MODEL_MAX_LAYERS, out_interval);
+}
+
+static qsa_status read_kinds(const gguf_file *file, model_shape *s) {
+    uint32_t interval = 0;
+    qsa_status status = read_interval(file, &interval);
+    if (status != QSA_OK) {
+        return status;
+    }
+    const bool listed = has(file, "attention.recurrent_layers");
+    bool recurrent[MODEL_MAX_LAYERS];
+    if (listed) {
+        status = gguf_file_bools(file, key("attention.recurrent_layers").text, recurrent, s->layers);
+        if (status != QSA_OK) {
+            return status;
+        }
+    }
+    for (uint32_t i = 0; i < s->layers; i++) {
+        const bool by_interval = (i + 1) % interval != 0;
+        const bool is_recurrent = listed ? recurrent[i] : by_interval;
+        if (listed && has(file, "full_attention_interval") && is_recurrent != by_interval) {
+            return engine_fail(QSA_E_FORMAT, "qwen4exp.attention.recurrent_layers says %s of layer %u, but "
+                                             "full_attention_interval is %u", is_recurrent ? "true" : "false", i, interval);
+        }
+        s->kinds[i] = is_recurrent ? LAYER_DELTA_NET : LAYER_QSA;
+        s->qsa_layers += s->kinds[i] == LAYER_QSA;
+    }
+    if (s->qsa_layers == 0) {
+        return engine_fail(QSA_E_FORMAT, "none of the %u layers is a QSA layer", s->layers);
+    }
+    return QSA_OK;
+}
+
+/* One ratio for all QSA layers. Missing or all zero: today's converters write that, the ratio is the released one. */
+static qsa_status read_ratio(const gguf_file *file, model_shape *s) {
+    uint32_t ratios[MODEL_MAX_LAYERS] = {0};
+    if (has(file, "attention.compress_ratios")) {
+        const qsa_status status =
+            gguf_file_u32s(file, key("attention.compress_ratios").text, ratios, s->layers);
+        if (status != QSA_OK) {
+            return status;
+        }
+    }
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < s->layers; i++) {
+        found = ratios[i] != 0 ? ratios[i] : found;
+    }
+    s->ratios_missing = found == 0;
+    s->qsa.ratio = s->ratios_missing ? DEFAULT_RATIO : found;
+    for (uint32_t i = 0; i < s->layers && !s->ratios_missing; i++) {
+        const uint32_t expected = s->kinds[i] == LAYER_QSA ? found : 0;
+        if (ratios[i] != expected) {
+            return engine_fail(QSA_E_FORMAT, "qwen4exp.attention.compress_ratios is %u on layer %u, expected %u (a %s)",
+                               ratios[i], i, expected, s->kinds[i] == LAYER_QSA ? "QSA layer" : "delta net");
+        }
+    }
+    return QSA_OK;
+}
+
+/* ---- QSA ---- */
+
+static qsa_status optional_f32(const gguf_file *file, const char *name, float *out_value) {
+    return has(file, name) ? gguf_file_f32(file, key(name).text, out_value) : QSA_OK;
+}
+
+static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn) {
+    const char *type = "none";
+    if (has(file, "rope.scaling.type")) {
+        const qsa_status status = gguf_file_string(file, key("rope.scaling.type").text, &type);
+        if (status != QSA_OK) {
+            return status;
+        }
+    }
+    if (strcmp(type, "none") == 0) {
+        return QSA_OK;
+    }
+    if (strcmp(type, "yarn") != 0) {
+        return engine_fail(QSA_E_UNSUPPORTED, "qwen4exp.rope.scaling.type is \"%.40s\", supported are none and yarn", type);
+    }
+    qsa_status status = gguf_file_f32(file, key("rope.scaling.factor").text, &yarn->factor);
+    if (status == QSA_OK) {
+        status = gguf_file_f32(file, key("rope.scaling.original_context_length").text, &yarn->original_context);
+    }
+    if (status == QSA_OK) {
+        status = optional_f32(file, "rope.scaling.yarn_beta_fast", &yarn->beta_fast);
+    }
+    if (status == QSA_OK) {
+        status = optional_f32(file, "rope.scaling.yarn_beta_slow", &yarn->beta_slow);
+    }
+    if (status == QSA_OK) {
+        status = optional_f32(file, "rope.scaling.yarn_attn_factor", &yarn->attention_factor);
+    }
+    if (status == QSA_OK && !(yarn->factor > 0)) {
+        status = refuse_key("rope.scaling.factor", "is not above 0");
+    }
+    return status;
+}
+
+static qsa_status read_rope(const gguf_file *file, model_shape *s) {
+    uint32_t sections[SECTIONS];
+    qsa_status status = read_count(file, "rope.dimension_count", QSA_MAX_DIM, &s->qsa.rotary_dim);
+    if (status == QSA_OK) {
+        status = gguf_file_f32(file, key("rope.freq_base").text, &s->qsa.theta);
+    }
+    if (status == QSA_OK) {
+        status = gguf_file_u32s(file, key("rope.dimension_sections").text, sections, SECTIONS);
+    }
+    if (status != QSA_OK) {
+        return status;
+    }
+    if (sections[3] != 0) {
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.rope.dimension_sections ends in %u, expected 0", sections[3]);
+    }
+    memcpy(s->qsa.sections, sections, sizeof s->qsa.sections);
+    return read_yarn(file, &s->qsa.yarn);
+}
+
+static qsa_status read_qsa(const gguf_file *file, model_shape *s) {
+    uint32_t value_dim = 0;
+    const count_key keys[] = {
+        {"attention.head_count", QSA_MAX_Q_HEADS, &s->qsa.q_heads},
+        {"attention.head_count_kv", QSA_MAX_Q_HEADS, &s->qsa.kv_heads},
+        {"attention.key_length", QSA_MAX_DIM, &s->qsa.head_dim},
+        {"attention.value_length", QSA_MAX_DIM, &value_dim},
+        {"attention.indexer.head_count", QSA_MAX_Q_HEADS, &s->qsa.index_heads},
+        {"attention.indexer.key_length", QSA_MAX_DIM, &s->qsa.index_dim},
+        {"attention.indexer.top_k", QSA_MAX_BUDGET, &s->qsa.budget},
+    };
+    qsa_config_init(&s->qsa);
+    qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
+    if (status == QSA_OK) {
+        status = read_rope(file, s);
+    }
+    if (status == QSA_OK) {
+        status = read_ratio(file, s);
+    }
+    if (status != QSA_OK) {
+        return status;
+    }
+    if (value_dim != s->qsa.head_dim) {
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.attention.value_length is %u, but key_length is %u", value_dim,
+                           s->qsa.head_dim);
+    }
+    s->qsa.layers = s->qsa_layers;
+    s->qsa.eps = s->eps;
+    qsa_memory_plan plan;
+    status = qsa_plan_memory(&s->qsa, &plan);
+    return status == QSA_OK ? QSA_OK : engine_fail(QSA_E_FORMAT, "the file's attention shape: %s", qsa_error_detail());
+}
+
+/* ---- delta nets ---- */
+
+static qsa_status read_delta(const gguf_file *file, delta_shape *d) {
+    const count_key keys[] = {
+        {"ssm.conv_kernel", MODEL_MAX_CONV, &d->conv},        {"ssm.state_size", QSA_MAX_DIM, &d->dim},
+        {"ssm.group_count", MODEL_MAX_WIDTH, &d->key_heads},  {"ssm.time_step_rank", MODEL_MAX_WIDTH, &d->value_heads},
+        {"ssm.inner_size", MODEL_MAX_WIDTH, &d->inner},
+    };
+    const qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
+    if (status != QSA_OK) {
+        return status;
+    }
+    if ((uint64_t)d->value_heads * d->dim != d->inner) {
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.ssm.inner_size is %u, but time_step_rank %u times state_size %u is %llu",
+                           d->inner, d->value_heads, d->dim, (unsigned long long)d->value_heads * d->dim);
+    }
+    if (d->value_heads % d->key_heads != 0) {
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.ssm.time_step_rank is %u, no multiple of group_count %u",
+                           d->value_heads, d->key_heads);
+    }
+    d->channels = 2 * d->key_heads * d->dim + d->inner; /* at most 3 * MODEL_MAX_WIDTH */
+    return QSA_OK;
+}
+
+/* ---- n-gram embedding ---- */
+
+static qsa_status read_ngram_layers(const gguf_file *file, model_shape *s) {
+    size_t n = 0;
+    qsa_status status = gguf_file_length(file, key("ple.layers").text, &n);
+    if (status != QSA_OK) {
+        return status;
+    }
+    if (n > s->layers) {
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.layers lists %zu layers of %u", n, s->layers);
+    }
+    uint32_t listed[MODEL_MAX_LAYERS];
+    status = gguf_file_u32s(file, key("ple.layers").text, listed, n);
+    if (status != QSA_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (listed[i] >= s->layers || s->has_ngram[listed[i]]) {
+            return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.layers names layer %u, which %s", listed[i],
+                               listed[i] >= s->layers ? "the model does not have" : "it names already");
+        }
+        s->has_ngram[listed[i]] = true;
+    }
+    s->ngram_layers = (uint32_t)n;
+    return QSA_OK;
+}
+
+static qsa_status read_ngram_sizes(const gguf_file *file, const model_shape *s, ngram_shape *g) {
+    uint32_t eos = 0;
+    const count_key keys[] = {
+        {"ple.ngram_size", MODEL_MAX_NGRAM, &g->size},
+        {"ple.heads_per_ngram", MODEL_MAX_HEADS_PER_NGRAM, &g->heads_per_ngram},
+        {"ple.conv_kernel", MODEL_MAX_CONV, &g->conv},
+        {"embedding_length_per_layer_input", MODEL_MAX_WIDTH, &g->dim},
+    };
+    qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
+    if (status == QSA_OK) {
+        status = gguf_file_u32(file, key("ple.eos_token_id").text, &eos);
+    }
+    if (status != QSA_OK) {
+        return status;
+    }
+    if (g->size < 2) {
+        return refuse_key("ple.ngram_size", "is 1, expected at least 2");
+    }
+    if (eos >= s->vocabulary) {
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.eos_token_id is %u, but the vocabulary has %u tokens", eos,
+                           s->vocabulary);
+    }
+    g->eos = (int32_t)eos;
+    g->heads = g->heads_per_ngram * (g->size - 1);
+    if ((uint64_t)g->heads * g->dim != s->embedding) {
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.embedding_length_per_layer_input is %u: %u rows of it are not the "
+                                         "embedding length %u", g->dim, g->heads, s->embedding);
+    }
+    return QSA_OK;
+}
+
+/* Products of a token and a multiplier stay below 2^63, so that any reader's integers hold them. */
+static qsa_status check_ngram_numbers(const model_shape *s, const ngram_shape *g) {
+    const uint64_t most = (UINT64_C(1) << 63) - 1;
+    for (uint32_t k = 0; k < g->size; k++) {
+        if (s->vocabulary > 1 && g->multipliers[k] > most / (s->vocabulary - 1)) {
+            return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.layer_multipliers[%u] is %llu: its product with a token can "
+                                             "reach 2^63", k, (unsigned long long)g->multipliers[k]);
+        }
+    }
+    for (uint32_t h = 0; h < g->heads; h++) {
+        if (g->sizes[h] == 0 || g->sizes[h] > INT32_MAX || g->offsets[h] > INT32_MAX - g->sizes[h]) {
+            return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.head_vocab_sizes[%u] is %llu at offset %llu, expected 1 or "
+                                             "more rows and less than 2^31 in all", h,
+                               (unsigned long long)g->sizes[h], (unsigned long long)g->offsets[h]);
+        }
+    }
+    return QSA_OK;
+}
+
+static qsa_status read_ngram(const gguf_file *file, model_shape *s) {
+    if (!has(file, "ple.layers")) {
+        return QSA_OK;
+    }
+    qsa_status status = read_ngram_layers(file, s);
+    if (status != QSA_OK || s->ngram_layers == 0) {
+        return status;
+    }
+    ngram_shape *g = &s->ngram;
+    status = read_ngram_sizes(file, s, g);
+    if (status == QSA_OK) {
+        status = gguf_file_u64s(file, key("ple.layer_multipliers").text, g->multipliers, g->size);
+    }
+    if (status == QSA_OK) {
+        status = gguf_file_u64s(file, key("ple.head_offsets").text, g->offsets, g->heads);
+    }
+    if (status == QSA_OK) {
+        status = gguf_file_u64s(file, key("ple.head_vocab_sizes").text, g->sizes, g->heads);
+    }
+    return status == QSA_OK ? check_ngram_numbers(s, g) : status;
+}
+
+/* ---- the whole ---- */
+
+static qsa_status check_architecture(const gguf_file *file) {
+    const char *architecture = NULL;
+    const qsa_status status = gguf_file_string(file, "general.architecture", &architecture);
+    if (status != QSA_OK) {
+        return status;
+    }
+    if (strcmp(architecture, "qwen4exp") != 0) {
+        return engine_fail(QSA_E_UNSUPPORTED, "the file's architecture is \"%.40s\", supported is qwen4exp", architecture);
+    }
+    return QSA_OK;
+}
+
+/* No key holds the size of the vocabulary: it is the number of rows of the embedding. */
+static qsa_status read_vocabulary(const gguf_file *file, model_shape *s) {
+    const gguf_file_tensor *embedding = gguf_file_find(file, "token_embd.weight");
+    if (embedding == NULL) {
+        return engine_fail(QSA_E_FORMAT, "tensor token_embd.weight is missing");
+    }
+    if (embedding->dims[1] > INT32_MAX) {
+        return engine_fail(QSA_E_LIMIT, "token_embd.weight has %lld rows", (long long)embedding->dims[1]);
+    }
+    s->vocabulary = (uint32_t)embedding->dims[1];
+    return QSA_OK;
+}
+
+qsa_status model_shape_read(const gguf_file *file, model_shape *out_shape) {
+    memset(out_shape, 0, sizeof *out_shape);
+    qsa_status status = check_architecture(file);
+    if (status == QSA_OK) {
+        status = read_vocabulary(file, out_shape);
+    }
+    if (status == QSA_OK) {
+        status = read_sizes(file, out_shape);
+    }
+    if (status == QSA_OK) {
+        status = read_kinds(file, out_shape);
+    }
+    if (status == QSA_OK) {
+        status = read_qsa(file, out_shape);
+    }
+    if (status == QSA_OK) {
+        status = read_delta(file, &out_shape->delta);
+    }
+    if (status == QSA_OK) {
+        status = read_ngram(file, out_shape);
+    }
+    return status;
+}

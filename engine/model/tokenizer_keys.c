@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/tokenizer_keys.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A string array of the file as spans; *out_spans is the caller's to free(). */
+static qsa_status read_spans(const gguf_file *file, const char *key, text_span **out_spans, size_t *out_n) {
+    size_t n = 0;
+    qsa_status status = gguf_file_length(file, key, &n);
+    if (status != QSA_OK) {
+        return status;
+    }
+    const char **strings = calloc(n + 1, sizeof *strings);
+    text_span *spans = calloc(n + 1, sizeof *spans);
+    if (strings == NULL || spans == NULL) {
+        status = engine_fail(QSA_E_MEMORY, "no memory for the %zu strings of %s", n, key);
+    } else {
+        status = gguf_file_strings(file, key, strings, n);
+    }
+    for (size_t i = 0; status == QSA_OK && i < n; i++) {
+        spans[i] = (text_span){strings[i], strlen(strings[i])};
+    }
+    free(strings);
+    if (status != QSA_OK) {
+        free(spans);
+        return status;
+    }
+    *out_spans = spans;
+    *out_n = n;
+    return QSA_OK;
+}
+
+static qsa_status read_types(const gguf_file *file, size_t n, int32_t **out_types) {
+    const char *key = "tokenizer.ggml.token_type";
+    *out_types = NULL;
+    if (!gguf_file_has(file, key)) {
+        return QSA_OK;
+    }
+    int32_t *types = calloc(n + 1, sizeof *types);
+    if (types == NULL) {
+        return engine_fail(QSA_E_MEMORY, "no memory for %zu token types", n);
+    }
+    const qsa_status status = gguf_file_i32s(file, key, types, n);
+    if (status != QSA_OK) {
+        free(types);
+        return status;
+    }
+    *out_types = types;
+    return QSA_OK;
+}
+
+static qsa_status read_end_token(const gguf_file *file, const char *key, bool *out_has, int32_t *out_id) {
+    *out_has = gguf_file_has(file, key);
+    if (!*out_has) {
+        return QSA_OK;
+    }
+    uint32_t id = 0;
+    const qsa_status status = gguf_file_u32(file, key, &id);
+    if (status != QSA_OK) {
+        return status;
+    }
+    if (id > INT32_MAX) {
+        return engine_fail(QSA_E_FORMAT, "%s is %u, which is no token", key, id);
+    }
+    *out_id = (int32_t)id;
+    return QSA_OK;
+}
+
+static qsa_status read_ends(const gguf_file *file, tokenizer_input *input) {
+    qsa_status status = read_end_token(file, "tokenizer.ggml.bos_token_id", &input->has_bos, &input->bos);
+    if (status == QSA_OK) {
+        status = read_end_token(file, "tokenizer.ggml.eos_token_id", &input->has_eos, &input->eos);
+    }
+    if (status == QSA_OK && gguf_file_has(file, "tokenizer.ggml.add_bos_token")) {
+        status = gguf_file_bool(file, "tokenizer.ggml.add_bos_token", &input->add_bos);
+    }
+    return status;
+}
+
+static qsa_status check_model(const gguf_file *file) {
+    const char *model = NULL;
+    const qsa_status status = gguf_file_string(file, "tokenizer.ggml.model", &model);
+    if (status != QSA_OK) {
+        return status;
+    }
+    if (strcmp(model, "gpt2") != 0) {
+        return engine_fail(QSA_E_UNSUPPORTED, "tokenizer.ggml.model is \"%.40s\", supported is gpt2 (byte-level BPE)", model);
+    }
+    return QSA_OK;
+}
+
+static qsa_status create(const gguf_file *file, uint32_t vocabulary, const text_span *tokens, size_t token_count,
+                         tokenizer_input *input, tokenizer **out_tokenizer) {
+    if (token_count > vocabulary) {
+        return engine_fail(QSA_E_FORMAT, "tokenizer.ggml.tokens has %zu tokens, but token_embd.weight has %u rows",
+                           token_count, vocabulary);
+    }
+    int32_t *types = NULL;
+    text_span *merges = NULL;
+    qsa_status status = read_types(file, token_count, &types);
+    if (status == QSA_OK) {
+        status = read_spans(file, "tokenizer.ggml.merges", &merges, &input->merge_count);
+    }
+    if (status == QSA_OK) {
+        status = read_ends(file, input);
+    }
+    if (status == QSA_OK) {
+        input->tokens = tokens;
+        input->token_count = token_count;
+        input->types = types;
+        input->merges = merges;
+        status = tokenizer_create(input, out_tokenizer);
+    }
+    free(types);
+    free(merges);
+    return status;
+}
+
+qsa_status tokenizer_from_keys(const gguf_file *file, uint32_t vocabulary, tokenizer **out_tokenizer,
+                               const char **out_pre) {
+    tokenizer_input input = {0};
+    text_span *tokens = NULL;
+    size_t token_count = 0;
+    qsa_status status = check_model(file);
+    if (status == QSA_OK) {
+        status = gguf_file_string(file, "tokenizer.ggml.pre", &input.pre);
+    }
+    if (status == QSA_OK) {
+        status = read_spans(file, "tokenizer.ggml.tokens", &tokens, &token_count);
+    }
+    if (status != QSA_OK) {
+        return status;
+    }
+    status = create(file, vocabulary, tokens, token_count, &input, out_tokenizer);
+    free(tokens);
+    if (status == QSA_OK) {
+        *out_pre = input.pre;
+    }
+    return status;
+}

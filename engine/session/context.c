@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/context.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_CHUNK = 512 };
+
+qsa_status fail_as_library(qsa_status status) {
+    return engine_fail(status, "%s", qsa_error_detail());
+}
+
+void qsa_context_options_init(qsa_context_options *options) {
+    *options = (qsa_context_options){
+        .context = 0,
+        .sessions = 1,
+        .chunk = DEFAULT_CHUNK,
+        .threads = 1,
+        .kv = QSA_KV_BF16,
+        .index = QSA_PROFILE_BF16,
+    };
+}
+
+static qsa_status check_options(const qsa_model *model, qsa_context_options *o) {
+    if (o->context == 0) {
+        o->context = model->shape.context;
+    }
+    if (o->context > QSA_MAX_POSITION) {
+        return engine_fail(QSA_E_LIMIT, "context is %u tokens, at most %lld are supported", o->context,
+                           (long long)QSA_MAX_POSITION);
+    }
+    if (o->sessions < 1 || o->sessions > QSA_MAX_SEQUENCES) {
+        return engine_fail(QSA_E_LIMIT, "sessions is %u, supported are 1 to %d", o->sessions, QSA_MAX_SEQUENCES);
+    }
+    if (o->chunk < 1 || o->chunk > QSA_MAX_STEP_TOKENS) {
+        return engine_fail(QSA_E_LIMIT, "chunk is %u, supported are 1 to %d", o->chunk, QSA_MAX_STEP_TOKENS);
+    }
+    if (o->threads < 1 || o->threads > QSA_MAX_PARTS) {
+        return engine_fail(QSA_E_LIMIT, "threads is %u, supported are 1 to %d", o->threads, QSA_MAX_PARTS);
+    }
+    return QSA_OK;
+}
+
+/* Sequences take whole pages: as many more as may be cut, so that the tokens asked for always fit. */
+static qsa_config cache_config(const qsa_model *model, const qsa_context_options *o) {
+    qsa_config config = model->shape.qsa;
+    config.kv_type = o->kv;
+    config.profile = o->index;
+    config.capacity_tokens = o->context + (uint64_t)(o->sessions - 1) * (QSA_PAGE_TOKENS - 1);
+    config.max_sequences = o->sessions;
+    config.max_step_tokens = o->chunk;
+    config.max_parts = o->threads;
+    return config;
+}
+
+static qsa_status create_cache(qsa_context *c) {
+    const model_shape *s = &c->model->shape;
+    qsa_norm_weights *norms = calloc(s->qsa_layers, sizeof *norms);
+    if (norms == NULL) {
+        return engine_fail(QSA_E_MEMORY, "no memory for a context");
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->layers; i++) {
+        if (s->kinds[i] == LAYER_QSA) {
+            norms[n++] = c->model->weights.layers[i].attention.norms;
+        }
+    }
+    c->config = cache_config(c->model, &c->options);
+    qsa_config config = c->config;
+    config.norms = norms;
+    const qsa_status status = qsa_cache_create(&config, &c->cache);
+    free(norms);
+    return status == QSA_OK ? QSA_OK : fail_as_library(status);
+}
+
+static qsa_status allocate_batch(qsa_context *c) {
+    const size_t chunk = c->options.chunk, heads = c->model->shape.ngram.heads;
+    c->entries = calloc(c->options.sessions, sizeof *c->entries);
+    c->segments = calloc(c->options.sessions, sizeof *c->segments);
+    c->ids = calloc(chunk, sizeof *c->ids);
+    c->ngram_rows = calloc(chunk * heads + 1, sizeof *c->ngram_rows);
+    c->wanted = calloc(chunk, sizeof *c->wanted);
+    if (c->entries == NULL || c->segments == NULL || c->ids == NULL || c->ngram_rows == NULL || c->wanted == NULL) {
+        return engine_fail(QSA_E_MEMORY, "no memory for a batch of %zu tokens", chunk);
+    }
+    return QSA_OK;
+}
+
+qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context) {
+    if (model == NULL || out_context == NULL) {
+        return engine_fail(QSA_E_ARGUMENT, "qsa_context_create: model or out_context is NULL");
+    }
+    qsa_context *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        return engine_fail(QSA_E_MEMORY, "no memory for a context");
+    }
+    c->model = model;
+    if (options == NULL) {
+        qsa_context_options_init(&c->options);
+    } else {
+        c->options = *options;
+    }
+    qsa_status status = check_options(model, &c->options);
+    if (status == QSA_OK) {
+        status = create_cache(c);
+    }
+    if (status == QSA_OK) {
+        status = allocate_batch(c);
+    }
+    if (status == QSA_OK) {
+        status = forward_create(model, c->cache, c->options.chunk, c->options.threads, &c->pass);
+    }
+    if (status != QSA_OK) {
+        qsa_context_destroy(c);
+        return status;
+    }
+    *out_context = c;
+    return QSA_OK;
+}
+
+void qsa_context_destroy(qsa_context *context) {
+    if (context == NULL) {
+        return;
+    }
+    while (context->sessions != NULL) {
+        qsa_session_close(context->sessions);
+    }
+    forward_destroy(context->pass);
+    qsa_cache_destroy(context->cache);
+    free(context->entries);
+    free(context->segments);
+    free(context->ids);
+    free(context->ngram_rows);
+    free(context->wanted);
+    free(context);
+}
+
+void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats) {
+    memset(out_stats, 0, sizeof *out_stats);
+    (void)qsa_cache_counters(context->cache, &out_stats->counters);
+    (void)qsa_plan_memory(&context->config, &out_stats->plan);
+    out_stats->state_bytes = context->state_bytes;
+    out_stats->compute_bytes = forward_bytes(context->pass);
+    out_stats->isa = qsa_cache_isa(context->cache);
+}
+
+void qsa_context_set_tap(qsa_context *context, const qsa_tap *tap) {
+    context->tap = tap == NULL ? (qsa_tap){0} : *tap;
+}
