@@ -6,7 +6,8 @@
  * budget + ratio tokens the result is dense attention, bit for bit; beyond it each query attends to its best groups and
  * its tail. The same bits come out for every instruction set, thread count, chunking and batch.
  *
- * Read on in the order of the flow: status, config, run, index, select, attend, cache, step, threads. */
+ * Read on in the order of the flow: status, config, run, index, select, attend, cache, snapshot, step,
+ * threads. */
 #ifndef QSA_QSA_H
 #define QSA_QSA_H
 
@@ -16,6 +17,7 @@
 #include <qsa/index.h>
 #include <qsa/run.h>
 #include <qsa/select.h>
+#include <qsa/snapshot.h>
 #include <qsa/status.h>
 #include <qsa/step.h>
 #include <qsa/threads.h>

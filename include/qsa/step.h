@@ -81,7 +81,7 @@ QSA_API void qsa_step_abort(qsa_step *step);
 
 /* Groups that token `token` (index within the step) chose in the layer whose last phase has just run; ascending,
  * counted from the sequence's anchor. out_groups has room for budget / ratio. For verification and tracing.
- * Errors: QSA_E_ORDER (no finished layer), QSA_E_ARGUMENT. */
+ * Errors: QSA_E_ORDER (no finished layer, or one without output), QSA_E_ARGUMENT, the sticky error. */
 QSA_API qsa_status qsa_step_selection(const qsa_step *step, uint32_t token, uint32_t *out_groups, uint32_t *out_n);
 
 QSA_END_DECLS

@@ -45,6 +45,11 @@ qsa_status qsa_fail(qsa_status status, const char *format, ...)
     return status;
 }
 
+void qsa_copy_detail(char *out, size_t size_bytes)
+{
+    snprintf(out, size_bytes, "%s", detail);
+}
+
 const char *qsa_version(void)
 {
     return QSA_VERSION;

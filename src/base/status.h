@@ -15,6 +15,9 @@
 /* Stores the detail line of the calling thread and returns status. */
 qsa_status qsa_fail(qsa_status status, const char *format, ...) QSA_PRINTF(2, 3);
 
+/* Copies the detail line, so that it can become part of another. */
+void qsa_copy_detail(char *out, size_t size_bytes);
+
 #define QSA_TRY(call)                                                                                                  \
     do {                                                                                                               \
         qsa_status qsa_try_status = (call);                                                                            \

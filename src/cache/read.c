@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading back: values, digest, and the comparison of pooled keys with their raw keys. */
 #include "base/float_env.h"
+#include "base/hash.h"
 #include "cache/cache.h"
 
 #include <inttypes.h>
 #include <string.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 static qsa_status check_span(const qsa_sequence *sequence, qsa_span span)
 {
@@ -127,13 +126,13 @@ qsa_status qsa_seq_verify_index(const qsa_cache *cache, qsa_seq seq)
 }
 
 static void digest_tensor(const qsa_cache *cache, const qsa_sequence *sequence, qsa_tensor tensor, uint64_t rows,
-                          float *row, XXH3_state_t *state)
+                          float *row, qsa_hash *state)
 {
     size_t bytes = row_width(cache, tensor) * sizeof(float);
     for (uint32_t layer = 0; layer < cache->layout.layers; layer++)
         for (uint64_t r = 0; r < rows; r++) {
             read_row(cache, sequence, layer, tensor, r, row);
-            XXH3_64bits_update(state, row, bytes);
+            qsa_hash_add(state, row, bytes);
         }
 }
 
@@ -152,15 +151,15 @@ qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_dig
         return qsa_fail(QSA_E_MEMORY, "digest: no memory for one row");
     uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
     const int64_t head[4] = {sequence->anchor, sequence->frontier, sequence->frame, (int64_t)sequence->window};
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, head, sizeof head);
+    qsa_hash state;
+    qsa_hash_begin(&state);
+    qsa_hash_add(&state, head, sizeof head);
     for (uint64_t t = 0; t < tokens; t++)
-        XXH3_64bits_update(&state, qsa_triple_at(cache, qsa_sequence_place(sequence, t)), sizeof(qsa_triple));
+        qsa_hash_add(&state, qsa_triple_at(cache, qsa_sequence_place(sequence, t)), sizeof(qsa_triple));
     for (int tensor = 0; tensor < QSA_TENSOR_COUNT; tensor++)
         digest_tensor(cache, sequence, tensor, tensor == QSA_TENSOR_POOLED ? tokens / cache->layout.ratio : tokens, row,
                       &state);
-    *out_digest = XXH3_64bits_digest(&state);
+    *out_digest = qsa_hash_end(&state);
     qsa_release(&cache->allocator, row, widest * sizeof(float));
     return QSA_OK;
 }

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef QSA_SNAPSHOT_CONFIG_H
+#define QSA_SNAPSHOT_CONFIG_H
+
+#include "snapshot/format.h"
+
+/* Shape and precision as a qsa_config; sizes are the defaults. */
+qsa_config qsa_snapshot_shape(const qsa_file_config *file);
+/* QSA_E_FORMAT where the configuration of a file could be that of no cache. */
+qsa_status qsa_snapshot_check_shape(const qsa_file_config *file);
+/* QSA_E_UNSUPPORTED naming the first field that differs, with both values. */
+qsa_status qsa_snapshot_compare(const qsa_file_config *here, const qsa_file_config *there);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots in files: a temporary file, synced, renamed; then the folder is synced. */
+#define _POSIX_C_SOURCE 200809L
+#include "base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <qsa/snapshot.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct open_file {
+    int descriptor;
+    const char *path;
+} open_file;
+
+static qsa_status system_error(const char *what, const char *path)
+{
+    return qsa_fail(QSA_E_IO, "%s %s: %s", what, path, strerror(errno));
+}
+
+static qsa_status write_file(void *context, const void *bytes, size_t size)
+{
+    const open_file *file = context;
+    const char *at = bytes;
+    while (size > 0) {
+        ssize_t n = write(file->descriptor, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return system_error("cannot write", file->path);
+        at += n;
+        size -= (size_t)n;
+    }
+    return QSA_OK;
+}
+
+static qsa_status read_file(void *context, void *bytes, size_t size)
+{
+    const open_file *file = context;
+    char *at = bytes;
+    while (size > 0) {
+        ssize_t n = read(file->descriptor, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return system_error("cannot read", file->path);
+        if (n == 0)
+            return qsa_fail(QSA_E_FORMAT, "snapshot: %s ends too early", file->path);
+        at += n;
+        size -= (size_t)n;
+    }
+    return QSA_OK;
+}
+
+/* The folder's entry for the new name must be on disk too. */
+static qsa_status sync_folder(const char *path)
+{
+    char *folder = strdup(path);
+    if (folder == NULL)
+        return qsa_fail(QSA_E_MEMORY, "no memory for a path");
+    char *slash = strrchr(folder, '/');
+    if (slash == folder)
+        slash[1] = 0;
+    else if (slash != NULL)
+        *slash = 0;
+    int descriptor = open(slash == NULL ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    if (descriptor < 0)
+        return system_error("cannot open the folder of", path);
+    /* Some file systems cannot sync folders and say EINVAL: then there is nothing to wait for. */
+    qsa_status status =
+        fsync(descriptor) != 0 && errno != EINVAL ? system_error("cannot sync the folder of", path) : QSA_OK;
+    close(descriptor);
+    return status;
+}
+
+static char *temporary_name(const char *path)
+{
+    size_t size = strlen(path) + 32;
+    char *name = malloc(size);
+    if (name != NULL)
+        snprintf(name, size, "%s.%ld.tmp", path, (long)getpid());
+    return name;
+}
+
+static qsa_status finish(const open_file *file, const char *path, qsa_status status)
+{
+    if (status == QSA_OK && fsync(file->descriptor) != 0)
+        status = system_error("cannot sync", file->path);
+    if (close(file->descriptor) != 0 && status == QSA_OK)
+        status = system_error("cannot close", file->path);
+    if (status == QSA_OK && rename(file->path, path) != 0)
+        status = system_error("cannot rename to", path);
+    if (status != QSA_OK) {
+        unlink(file->path);
+        return status;
+    }
+    return sync_folder(path);
+}
+
+qsa_status qsa_snapshot_save(const qsa_cache *cache, const qsa_seq *sequences, size_t n, const qsa_section *sections,
+                             size_t n_sections, uint64_t model_digest, const char *path)
+{
+    if (path == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "snapshot: path is NULL");
+    char *temporary = temporary_name(path);
+    if (temporary == NULL)
+        return qsa_fail(QSA_E_MEMORY, "no memory for a path");
+    open_file file = {open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), temporary};
+    if (file.descriptor < 0 && errno == EEXIST && unlink(temporary) == 0) /* of a process that was killed */
+        file.descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    qsa_status status;
+    if (file.descriptor < 0) {
+        status = system_error("cannot create", temporary);
+    } else {
+        const qsa_writer writer = {write_file, &file};
+        status = qsa_snapshot_write(cache, sequences, n, sections, n_sections, model_digest, &writer);
+        status = finish(&file, path, status);
+    }
+    free(temporary);
+    return status;
+}
+
+static qsa_status open_regular(const char *path, open_file *out)
+{
+    if (path == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "snapshot: path is NULL");
+    struct stat info;
+    out->path = path;
+    out->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not hang us */
+    if (out->descriptor < 0)
+        return system_error("cannot open", path);
+    if (fstat(out->descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(out->descriptor);
+        return qsa_fail(QSA_E_IO, "cannot read %s: not a regular file", path);
+    }
+    return QSA_OK;
+}
+
+/* A snapshot is the whole file: more bytes behind it are a fault. */
+static qsa_status check_end(const open_file *file)
+{
+    char byte;
+    ssize_t n = read(file->descriptor, &byte, 1);
+    if (n < 0)
+        return system_error("cannot read", file->path);
+    if (n > 0)
+        return qsa_fail(QSA_E_FORMAT, "snapshot: %s goes on after the end", file->path);
+    return QSA_OK;
+}
+
+static void close_all(qsa_cache *cache, qsa_snapshot *snapshot)
+{
+    for (uint32_t i = 0; snapshot->sequences != NULL && i < snapshot->n_sequences; i++)
+        (void)qsa_seq_close(cache, snapshot->sequences[i]);
+    qsa_snapshot_free(snapshot);
+}
+
+static qsa_status load(qsa_cache *cache, uint64_t model_digest, const char *path, qsa_snapshot *out_snapshot)
+{
+    open_file file;
+    qsa_snapshot snapshot;
+    QSA_TRY(open_regular(path, &file));
+    const qsa_reader reader = {read_file, &file};
+    qsa_status status = cache == NULL ? qsa_snapshot_inspect(&reader, &snapshot)
+                                      : qsa_snapshot_read(cache, model_digest, &reader, &snapshot);
+    if (status == QSA_OK) {
+        status = check_end(&file);
+        if (status == QSA_OK)
+            *out_snapshot = snapshot;
+        else
+            close_all(cache, &snapshot);
+    }
+    close(file.descriptor);
+    return status;
+}
+
+qsa_status qsa_snapshot_load(qsa_cache *cache, uint64_t model_digest, const char *path, qsa_snapshot *out_snapshot)
+{
+    if (cache == NULL || out_snapshot == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "snapshot: NULL argument");
+    return load(cache, model_digest, path, out_snapshot);
+}
+
+qsa_status qsa_snapshot_inspect_file(const char *path, qsa_snapshot *out_snapshot)
+{
+    if (out_snapshot == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "snapshot: NULL argument");
+    return load(NULL, 0, path, out_snapshot);
+}

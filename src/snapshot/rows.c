@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between pages and the order of values in the file, which knows no blocks and no tiles. */
+#include "snapshot/format.h"
+
+#include <string.h>
+
+const uint32_t qsa_layer_part_tags[QSA_LAYER_PARTS] = {QSA_TAG_K, QSA_TAG_V, QSA_TAG_RAW, QSA_TAG_POOLED};
+
+const char *qsa_part_name(uint32_t tag)
+{
+    switch (tag) {
+    case QSA_TAG_CONFIG:
+        return "configuration";
+    case QSA_TAG_SEQUENCES:
+        return "sequences";
+    case QSA_TAG_TABLES:
+        return "page tables";
+    case QSA_TAG_EXTENTS:
+        return "extents";
+    case QSA_TAG_TRIPLES:
+        return "rotary triples";
+    case QSA_TAG_K:
+        return "K";
+    case QSA_TAG_V:
+        return "V";
+    case QSA_TAG_RAW:
+        return "raw index keys";
+    case QSA_TAG_POOLED:
+        return "pooled index keys";
+    case QSA_TAG_HOST:
+        return "host section";
+    case QSA_TAG_END:
+        return "end";
+    default:
+        return "unknown part";
+    }
+}
+
+uint64_t qsa_extent_bytes(const qsa_layout *layout, int part, const qsa_file_extent *extent)
+{
+    uint64_t rows = extent->end - extent->begin;
+    switch (qsa_layer_part_tags[part]) {
+    case QSA_TAG_RAW:
+        return rows * layout->index_dim * layout->index_bytes;
+    case QSA_TAG_POOLED:
+        return (uint64_t)qsa_extent_groups(extent, layout->ratio) * layout->index_dim * layout->index_bytes;
+    default:
+        return rows * layout->kv_heads * layout->head_dim * layout->kv_bytes;
+    }
+}
+
+uint64_t qsa_extent_limit(const qsa_layout *layout)
+{
+    const qsa_file_extent whole = {0, QSA_PAGE_TOKENS};
+    uint64_t most = 0;
+    for (int part = 0; part < QSA_LAYER_PARTS; part++)
+        if (qsa_extent_bytes(layout, part, &whole) > most)
+            most = qsa_extent_bytes(layout, part, &whole);
+    return most;
+}
+
+/* n elements, from every from_stride-th to every to_stride-th place. */
+static void move_elements(uint32_t element_bytes, const uint8_t *from, size_t from_stride, uint8_t *to,
+                          size_t to_stride, uint32_t n)
+{
+    if (element_bytes == 4)
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(to + 4 * i * to_stride, from + 4 * i * from_stride, 4);
+    else
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(to + 2 * i * to_stride, from + 2 * i * from_stride, 2);
+}
+
+/* Four bf16 rows of a block at a time: the bulk of every snapshot. */
+static void unblock_bf16(const uint8_t *block, uint8_t *rows, uint32_t dim)
+{
+    for (uint32_t d = 0; d < dim; d++) {
+        uint64_t four;
+        memcpy(&four, block + 8 * (size_t)d, 8);
+        for (uint32_t t = 0; t < QSA_BLOCK_TOKENS; t++) {
+            uint16_t one = (uint16_t)(four >> 16 * t);
+            memcpy(rows + 2 * ((size_t)t * dim + d), &one, 2);
+        }
+    }
+}
+
+static void block_bf16(const uint8_t *rows, uint8_t *block, uint32_t dim)
+{
+    for (uint32_t d = 0; d < dim; d++) {
+        uint64_t four = 0;
+        for (uint32_t t = 0; t < QSA_BLOCK_TOKENS; t++) {
+            uint16_t one;
+            memcpy(&one, rows + 2 * ((size_t)t * dim + d), 2);
+            four |= (uint64_t)one << 16 * t;
+        }
+        memcpy(block + 8 * (size_t)d, &four, 8);
+    }
+}
+
+/* One kv head of K; `pack`: from the page to the rows, otherwise back. */
+static void move_k(const qsa_layout *layout, uint32_t head, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
+                   bool pack)
+{
+    const uint32_t dim = layout->head_dim, bytes = layout->kv_bytes;
+    for (uint32_t slot = extent->begin; slot < extent->end;) {
+        uint8_t *block = page + qsa_layout_k_block(layout, head, slot) * bytes;
+        uint8_t *row = rows + (size_t)(slot - extent->begin) * dim * bytes;
+        if (bytes == 2 && slot % QSA_BLOCK_TOKENS == 0 && slot + QSA_BLOCK_TOKENS <= extent->end) {
+            if (pack)
+                unblock_bf16(block, row, dim);
+            else
+                block_bf16(row, block, dim);
+            slot += QSA_BLOCK_TOKENS;
+            continue;
+        }
+        uint8_t *lane = block + (size_t)(slot % QSA_BLOCK_TOKENS) * bytes;
+        if (pack)
+            move_elements(bytes, lane, QSA_BLOCK_TOKENS, row, 1, dim);
+        else
+            move_elements(bytes, row, 1, lane, QSA_BLOCK_TOKENS, dim);
+        slot++;
+    }
+}
+
+static void move_bytes(uint8_t *page, uint8_t *rows, size_t bytes, bool pack)
+{
+    if (pack)
+        memcpy(rows, page, bytes);
+    else
+        memcpy(page, rows, bytes);
+}
+
+static void move_kv(const qsa_layout *layout, uint32_t tag, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
+                    bool pack)
+{
+    const size_t head_bytes = (size_t)(extent->end - extent->begin) * layout->head_dim * layout->kv_bytes;
+    for (uint32_t head = 0; head < layout->kv_heads; head++, rows += head_bytes) {
+        if (tag == QSA_TAG_K)
+            move_k(layout, head, page, extent, rows, pack);
+        else
+            move_bytes(page + qsa_layout_v_token(layout, head, extent->begin) * layout->kv_bytes, rows, head_bytes,
+                       pack);
+    }
+}
+
+static void move_pooled(const qsa_layout *layout, uint8_t *tile, const qsa_file_extent *extent, uint8_t *rows,
+                        bool pack)
+{
+    const uint32_t bytes = layout->index_bytes, first = extent->begin / layout->ratio;
+    const uint32_t groups = qsa_extent_groups(extent, layout->ratio);
+    for (uint32_t g = 0; g < groups; g++) {
+        uint8_t *lane = tile + (size_t)(first + g) * bytes, *row = rows + (size_t)g * layout->index_dim * bytes;
+        if (pack)
+            move_elements(bytes, lane, layout->page_groups, row, 1, layout->index_dim);
+        else
+            move_elements(bytes, row, 1, lane, layout->page_groups, layout->index_dim);
+    }
+}
+
+static void move_extent(const qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
+                        uint8_t *rows, bool pack)
+{
+    static const enum qsa_arena arenas[QSA_LAYER_PARTS] = {QSA_ARENA_K, QSA_ARENA_V, QSA_ARENA_RAW, QSA_ARENA_POOLED};
+    const qsa_layout *layout = &cache->layout;
+    uint8_t *at = cache->arena[arenas[part]] + qsa_layout_page(layout, arenas[part], layer, page);
+    uint32_t tag = qsa_layer_part_tags[part];
+    if (tag == QSA_TAG_POOLED)
+        move_pooled(layout, at, extent, rows, pack);
+    else if (tag == QSA_TAG_RAW)
+        move_bytes(at + qsa_layout_raw_token(layout, extent->begin) * layout->index_bytes, rows,
+                   (size_t)qsa_extent_bytes(layout, part, extent), pack);
+    else
+        move_kv(layout, tag, at, extent, rows, pack);
+}
+
+void qsa_extent_pack(const qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
+                     uint8_t *out)
+{
+    move_extent(cache, layer, part, page, extent, out, true);
+}
+
+void qsa_extent_unpack(qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
+                       const uint8_t *in)
+{
+    move_extent(cache, layer, part, page, extent, (uint8_t *)(uintptr_t)in, false);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reading end: sections, hashed as they come, and arrays whose length the file claims. */
+#ifndef QSA_SNAPSHOT_SOURCE_H
+#define QSA_SNAPSHOT_SOURCE_H
+
+#include "snapshot/format.h"
+
+typedef struct qsa_source {
+    const qsa_reader *reader;
+    const qsa_allocator *allocator;
+    qsa_hash section, whole;
+    qsa_section_head head; /* of the section being read */
+    uint64_t total;        /* bytes so far */
+} qsa_source;
+
+/* Reads bytes of the section. */
+qsa_status qsa_source_take(qsa_source *source, void *bytes, size_t size);
+/* Reads a section's head; its tag and number must be these. */
+qsa_status qsa_source_open(qsa_source *source, uint32_t tag, uint32_t number);
+/* The same, and its rows and bytes must be these. */
+qsa_status qsa_source_expect(qsa_source *source, uint32_t tag, uint32_t number, uint64_t rows, uint64_t size);
+/* Reads and compares the section's checksum. */
+qsa_status qsa_source_close(qsa_source *source);
+
+/* Memory of the rest of the open section. It grows as bytes arrive, so that a hostile length costs no more than the file
+ * really holds. */
+typedef struct qsa_bytes {
+    uint8_t *data;
+    uint64_t size, capacity;
+} qsa_bytes;
+
+qsa_status qsa_source_take_all(qsa_source *source, uint64_t size, qsa_bytes *out);
+void qsa_bytes_free(const qsa_allocator *allocator, qsa_bytes *bytes);
+
+qsa_status qsa_source_bad(const qsa_source *source, const char *what);
+
+#endif

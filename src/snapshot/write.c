@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/carve.h"
+#include "snapshot/content.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { WRITE_BUFFER_BYTES = 1 << 20 };
+
+/* A section being written: its hash, and a buffer before the host's writer. The whole file's checksum runs over the
+ * sections' checksums, which cover everything. */
+typedef struct stream {
+    const qsa_writer *writer;
+    uint8_t *buffer; /* [WRITE_BUFFER_BYTES] */
+    size_t filled;
+    qsa_hash section, whole;
+    uint64_t left; /* bytes that the section still has to get */
+} stream;
+
+static qsa_status flush(stream *s)
+{
+    if (s->filled == 0)
+        return QSA_OK;
+    qsa_status status = s->writer->write(s->writer->context, s->buffer, s->filled);
+    s->filled = 0;
+    return status;
+}
+
+static qsa_status put(stream *s, const void *bytes, size_t size)
+{
+    if (size > WRITE_BUFFER_BYTES - s->filled)
+        QSA_TRY(flush(s));
+    if (size > WRITE_BUFFER_BYTES)
+        return s->writer->write(s->writer->context, bytes, size);
+    if (size > 0)
+        memcpy(s->buffer + s->filled, bytes, size);
+    s->filled += size;
+    return QSA_OK;
+}
+
+static qsa_status section_put(stream *s, const void *bytes, size_t size)
+{
+    qsa_hash_add(&s->section, bytes, size);
+    s->left -= size;
+    return put(s, bytes, size);
+}
+
+static qsa_status section_begin(stream *s, uint32_t tag, uint32_t number, uint64_t rows, uint64_t size)
+{
+    const qsa_section_head head = {tag, number, rows, size};
+    qsa_hash_begin(&s->section);
+    s->left = sizeof head + size;
+    return section_put(s, &head, sizeof head);
+}
+
+static qsa_status section_end(stream *s)
+{
+    uint64_t hash = qsa_hash_end(&s->section);
+    qsa_hash_add(&s->whole, &hash, sizeof hash);
+    return put(s, &hash, sizeof hash);
+}
+
+static qsa_status whole_section(stream *s, uint32_t tag, uint32_t number, uint64_t rows, const void *bytes,
+                                uint64_t size)
+{
+    QSA_TRY(section_begin(s, tag, number, rows, size));
+    QSA_TRY(section_put(s, bytes, (size_t)size));
+    return section_end(s);
+}
+
+/* ---- what is written ---- */
+
+typedef struct plan {
+    const qsa_cache *cache;
+    qsa_content content;
+    uint32_t *pages;     /* [n_extents] page of each extent */
+    uint32_t *extent_of; /* [pages of the cache] UINT32_MAX: not met */
+    uint8_t *rows;       /* one extent of one part */
+    void *memory;
+    uint64_t memory_bytes;
+} plan;
+
+static void carve_plan(qsa_carve *carve, plan *p, uint32_t table)
+{
+    p->content.sequences = qsa_carve_bytes(carve, p->content.n_sequences, sizeof(qsa_file_sequence));
+    p->content.table = qsa_carve_bytes(carve, table, sizeof(uint32_t));
+    p->content.extents = qsa_carve_bytes(carve, table, sizeof(qsa_file_extent));
+    p->pages = qsa_carve_bytes(carve, table, sizeof(uint32_t));
+    p->extent_of = qsa_carve_bytes(carve, p->cache->layout.pages, sizeof(uint32_t));
+    p->rows = qsa_carve_bytes(carve, qsa_extent_limit(&p->cache->layout), 1);
+}
+
+static void plan_sequence(plan *p, uint32_t number, const qsa_sequence *sequence)
+{
+    qsa_content *content = &p->content;
+    content->sequences[number] = (qsa_file_sequence){.anchor = sequence->anchor,
+                                                     .frontier = sequence->frontier,
+                                                     .frame = sequence->frame,
+                                                     .window = sequence->window,
+                                                     .first_slot = sequence->first_slot,
+                                                     .n_pages = sequence->n_pages,
+                                                     .placed = sequence->placed};
+    for (uint32_t i = 0; i < sequence->n_pages; i++) {
+        uint32_t page = sequence->table[i];
+        if (p->extent_of[page] == UINT32_MAX) {
+            p->extent_of[page] = content->n_extents;
+            p->pages[content->n_extents++] = page;
+        }
+        content->table[content->n_table++] = p->extent_of[page];
+    }
+}
+
+static qsa_status make_plan(plan *p, const qsa_seq *sequences, size_t n)
+{
+    qsa_sequence *sequence;
+    uint64_t table = 0;
+    for (size_t i = 0; i < n; i++) {
+        QSA_TRY(qsa_sequence_find(p->cache, sequences[i], &sequence));
+        for (size_t j = 0; j < i; j++)
+            if (sequences[j].slot == sequences[i].slot)
+                return qsa_fail(QSA_E_SEQUENCE, "snapshot: sequence %" PRIu32 " is named twice", sequences[i].slot);
+        table += sequence->n_pages;
+    }
+    if (table > UINT32_MAX)
+        return qsa_fail(QSA_E_LIMIT, "snapshot: %" PRIu64 " page table entries", table);
+    p->content.n_sequences = (uint32_t)n;
+    qsa_carve carve = {0};
+    carve_plan(&carve, p, (uint32_t)table);
+    p->memory_bytes = carve.used;
+    p->memory = qsa_allocate(&p->cache->allocator, carve.used);
+    if (p->memory == NULL)
+        return qsa_fail(QSA_E_MEMORY, "snapshot: no memory for %" PRIu64 " bytes", p->memory_bytes);
+    carve = (qsa_carve){.base = p->memory};
+    carve_plan(&carve, p, (uint32_t)table);
+    memset(p->extent_of, 0xff, p->cache->layout.pages * sizeof(uint32_t));
+    for (size_t i = 0; i < n; i++) {
+        QSA_TRY(qsa_sequence_find(p->cache, sequences[i], &sequence));
+        plan_sequence(p, (uint32_t)i, sequence);
+    }
+    QSA_TRY(qsa_content_extents(&p->content, p->content.extents));
+    qsa_content_count(&p->content);
+    return QSA_OK;
+}
+
+static qsa_status write_triples(stream *s, const plan *p)
+{
+    const qsa_content *content = &p->content;
+    QSA_TRY(section_begin(s, QSA_TAG_TRIPLES, 0, content->rows, content->rows * sizeof(qsa_triple)));
+    for (uint32_t i = 0; i < content->n_extents; i++) {
+        const qsa_file_extent *extent = &content->extents[i];
+        QSA_TRY(section_put(s, qsa_triple_at(p->cache, (qsa_place){p->pages[i], extent->begin}),
+                            (extent->end - extent->begin) * sizeof(qsa_triple)));
+    }
+    return section_end(s);
+}
+
+static qsa_status write_part(stream *s, const plan *p, uint32_t layer, int part)
+{
+    const qsa_content *content = &p->content;
+    const uint32_t tag = qsa_layer_part_tags[part];
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < content->n_extents; i++)
+        size += qsa_extent_bytes(&p->cache->layout, part, &content->extents[i]);
+    QSA_TRY(section_begin(s, tag, layer, tag == QSA_TAG_POOLED ? content->pooled_rows : content->rows, size));
+    for (uint32_t i = 0; i < content->n_extents; i++) {
+        qsa_extent_pack(p->cache, layer, part, p->pages[i], &content->extents[i], p->rows);
+        QSA_TRY(section_put(s, p->rows, (size_t)qsa_extent_bytes(&p->cache->layout, part, &content->extents[i])));
+    }
+    return section_end(s);
+}
+
+static qsa_status write_all(stream *s, const plan *p, const qsa_section *sections)
+{
+    const qsa_content *c = &p->content;
+    const qsa_file_head head = {.magic = QSA_SNAPSHOT_MAGIC, .version = QSA_SNAPSHOT_VERSION};
+    qsa_hash_add(&s->whole, &head, sizeof head);
+    QSA_TRY(put(s, &head, sizeof head));
+    QSA_TRY(whole_section(s, QSA_TAG_CONFIG, 0, 1, &c->config, sizeof c->config));
+    QSA_TRY(whole_section(s, QSA_TAG_SEQUENCES, 0, c->n_sequences, c->sequences,
+                          c->n_sequences * sizeof(qsa_file_sequence)));
+    QSA_TRY(whole_section(s, QSA_TAG_TABLES, 0, c->n_table, c->table, (uint64_t)c->n_table * sizeof(uint32_t)));
+    QSA_TRY(whole_section(s, QSA_TAG_EXTENTS, 0, c->n_extents, c->extents,
+                          (uint64_t)c->n_extents * sizeof(qsa_file_extent)));
+    QSA_TRY(write_triples(s, p));
+    for (uint32_t layer = 0; layer < c->config.layers; layer++)
+        for (int part = 0; part < QSA_LAYER_PARTS; part++)
+            QSA_TRY(write_part(s, p, layer, part));
+    for (uint32_t i = 0; i < c->config.host_sections; i++)
+        QSA_TRY(whole_section(s, QSA_TAG_HOST, sections[i].tag, 1, sections[i].data, sections[i].size_bytes));
+    uint64_t whole = qsa_hash_end(&s->whole);
+    QSA_TRY(whole_section(s, QSA_TAG_END, 0, 1, &whole, sizeof whole));
+    return flush(s);
+}
+
+static qsa_status check_sections(const qsa_section *sections, size_t n)
+{
+    if (n > QSA_SNAPSHOT_MAX_SECTIONS)
+        return qsa_fail(QSA_E_LIMIT, "snapshot: %zu host sections, at most %d", n, QSA_SNAPSHOT_MAX_SECTIONS);
+    for (size_t i = 0; i < n; i++) {
+        if (sections[i].data == NULL && sections[i].size_bytes > 0)
+            return qsa_fail(QSA_E_ARGUMENT, "snapshot: host section %zu has no data", i);
+        for (size_t j = 0; j < i; j++)
+            if (sections[j].tag == sections[i].tag)
+                return qsa_fail(QSA_E_ARGUMENT, "snapshot: host sections %zu and %zu have one tag", j, i);
+    }
+    return QSA_OK;
+}
+
+qsa_status qsa_snapshot_write(const qsa_cache *cache, const qsa_seq *sequences, size_t n, const qsa_section *sections,
+                              size_t n_sections, uint64_t model_digest, const qsa_writer *writer)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    if ((n > 0 && sequences == NULL) || (n_sections > 0 && sections == NULL) || writer == NULL ||
+        writer->write == NULL || n > cache->config.max_sequences)
+        return qsa_fail(QSA_E_ARGUMENT, "snapshot: NULL argument or too many sequences");
+    QSA_TRY(check_sections(sections, n_sections));
+    plan p = {.cache = cache};
+    p.content.config = qsa_snapshot_config(cache, model_digest, (uint32_t)n_sections);
+    qsa_status status = make_plan(&p, sequences, n);
+    uint8_t *buffer = NULL;
+    if (status == QSA_OK) {
+        buffer = qsa_allocate(&cache->allocator, WRITE_BUFFER_BYTES);
+        if (buffer == NULL)
+            status = qsa_fail(QSA_E_MEMORY, "snapshot: no memory for a buffer");
+    }
+    if (status == QSA_OK) {
+        stream s = {.writer = writer, .buffer = buffer};
+        qsa_hash_begin(&s.whole);
+        status = write_all(&s, &p, sections);
+    }
+    qsa_release(&cache->allocator, buffer, WRITE_BUFFER_BYTES);
+    qsa_release(&cache->allocator, p.memory, p.memory_bytes);
+    return status;
+}

@@ -1,0 +1,196 @@
+/* Snapshots: the same state comes back, and nothing else gets in. */
+#include "mini.h"
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static mini_bytes save(const qsa_cache *cache, const qsa_seq *sequences, size_t n)
+{
+    static const char text[] = "host state";
+    const qsa_section sections[2] = {{7, text, sizeof text}, {9, NULL, 0}};
+    mini_bytes bytes = {0};
+    qsa_writer writer = mini_writer(&bytes);
+    mini_ok(qsa_snapshot_write(cache, sequences, n, sections, 2, 42, &writer));
+    return bytes;
+}
+
+static qsa_snapshot load(qsa_cache *cache, mini_bytes *bytes)
+{
+    qsa_snapshot snapshot;
+    qsa_reader reader = mini_reader(bytes);
+    mini_ok(qsa_snapshot_read(cache, 42, &reader, &snapshot));
+    assert_int_equal(bytes->at, bytes->size);
+    mini_ok(qsa_cache_check(cache));
+    return snapshot;
+}
+
+static void saved_loaded_saved_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    static const uint32_t lengths[] = {1, 3, 4, 11, 12, 13, 63, 64, 65, 300};
+    const qsa_config config = mini_config();
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        qsa_cache *from = mini_create(&config), *to = mini_create(&config);
+        qsa_seq seq;
+        mini_ok(qsa_seq_open(from, &seq));
+        mini_feed(from, seq, 5, lengths[i], 1, NULL);
+        mini_bytes first = save(from, &seq, 1);
+        qsa_snapshot snapshot = load(to, &first);
+        assert_int_equal(snapshot.n_sequences, 1);
+        assert_int_equal(snapshot.rows, lengths[i]); /* exactly the tokens, no padding */
+        assert_int_equal(snapshot.n_sections, 2);
+        assert_string_equal(snapshot.sections[0].data, "host state");
+        assert_true(mini_digest(from, seq) == mini_digest(to, snapshot.sequences[0]));
+        mini_bytes second = save(to, snapshot.sequences, 1);
+        assert_int_equal(first.size, second.size);
+        assert_memory_equal(first.data, second.data, first.size);
+        float before[16], after[16];
+        mini_feed(from, seq, 5 + lengths[i], 7, 1, before);
+        mini_feed(to, snapshot.sequences[0], 5 + lengths[i], 7, 1, after);
+        test_same_floats("output after restore", before, after, 16);
+        mini_ok(qsa_seq_verify_index(to, snapshot.sequences[0]));
+        qsa_snapshot_free(&snapshot);
+        mini_free(&first);
+        mini_free(&second);
+        qsa_cache_destroy(from);
+        qsa_cache_destroy(to);
+    }
+}
+
+static void shared_pages_stay_shared(void **state)
+{
+    (void)state;
+    const qsa_config config = mini_config();
+    qsa_cache *from = mini_create(&config), *to = mini_create(&config);
+    qsa_seq seqs[3];
+    mini_ok(qsa_seq_open(from, &seqs[0]));
+    mini_feed(from, seqs[0], 0, 300, 1, NULL);
+    mini_ok(qsa_seq_fork(from, seqs[0], 201, &seqs[1]));
+    mini_feed(from, seqs[1], 201, 50, 2, NULL);
+    mini_ok(qsa_seq_fork(from, seqs[0], 130, &seqs[2]));
+    mini_ok(qsa_seq_shift(from, seqs[2], 1000));
+    mini_ok(qsa_seq_evict(from, seqs[2], 1064 + 8));
+    mini_bytes bytes = save(from, seqs, 3);
+    uint64_t taken = config.capacity_tokens - qsa_cache_free_tokens(from);
+    qsa_snapshot snapshot = load(to, &bytes);
+    assert_int_equal(config.capacity_tokens - qsa_cache_free_tokens(to), taken);
+    for (int i = 0; i < 3; i++)
+        assert_true(mini_digest(from, seqs[i]) == mini_digest(to, snapshot.sequences[i]));
+    mini_bytes again = save(to, snapshot.sequences, 3);
+    assert_int_equal(bytes.size, again.size);
+    assert_memory_equal(bytes.data, again.data, bytes.size);
+    qsa_snapshot_free(&snapshot);
+    mini_free(&bytes);
+    mini_free(&again);
+    qsa_cache_destroy(from);
+    qsa_cache_destroy(to);
+}
+
+/* A live cache beside which damaged bytes are read. */
+typedef struct victim {
+    qsa_cache *cache;
+    qsa_seq seq;
+    uint64_t state;
+} victim;
+
+static victim make_victim(const qsa_config *config)
+{
+    victim v = {.cache = mini_create(config)};
+    mini_ok(qsa_seq_open(v.cache, &v.seq));
+    mini_feed(v.cache, v.seq, 0, 20, 3, NULL);
+    v.state = mini_state(v.cache, &v.seq, 1);
+    return v;
+}
+
+static void refused(const victim *v, mini_bytes *bytes)
+{
+    qsa_snapshot snapshot;
+    qsa_reader reader = mini_reader(bytes);
+    assert_int_not_equal(qsa_snapshot_read(v->cache, 42, &reader, &snapshot), QSA_OK);
+    assert_true(mini_state(v->cache, &v->seq, 1) == v->state);
+}
+
+static mini_bytes small_snapshot(const qsa_config *config)
+{
+    qsa_cache *cache = mini_create(config);
+    qsa_seq seq;
+    mini_ok(qsa_seq_open(cache, &seq));
+    mini_feed(cache, seq, 0, 13, 1, NULL);
+    mini_bytes bytes = save(cache, &seq, 1);
+    qsa_cache_destroy(cache);
+    return bytes;
+}
+
+static void every_truncation_and_every_flipped_bit_is_refused(void **state)
+{
+    (void)state;
+    const qsa_config config = mini_config();
+    mini_bytes bytes = small_snapshot(&config);
+    victim v = make_victim(&config);
+    const size_t size = bytes.size;
+    for (bytes.size = 0; bytes.size < size; bytes.size++)
+        refused(&v, &bytes);
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        bytes.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        refused(&v, &bytes);
+        bytes.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    qsa_snapshot snapshot = load(v.cache, &bytes);
+    qsa_snapshot_free(&snapshot);
+    mini_free(&bytes);
+    qsa_cache_destroy(v.cache);
+}
+
+static void every_64_bit_field_set_to_hostile_values_is_refused(void **state)
+{
+    (void)state;
+    static const uint64_t hostile[] = {0, 1, INT32_MAX, UINT32_MAX, UINT64_C(1) << 63, UINT64_MAX};
+    const qsa_config config = mini_config();
+    mini_bytes bytes = small_snapshot(&config);
+    victim v = make_victim(&config);
+    for (size_t at = 0; at + 8 <= bytes.size; at += 4)
+        for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
+            uint64_t saved;
+            memcpy(&saved, bytes.data + at, 8);
+            if (saved == hostile[i])
+                continue;
+            memcpy(bytes.data + at, &hostile[i], 8);
+            refused(&v, &bytes);
+            memcpy(bytes.data + at, &saved, 8);
+        }
+    mini_free(&bytes);
+    qsa_cache_destroy(v.cache);
+}
+
+static void another_shape_or_model_is_refused_with_both_values(void **state)
+{
+    (void)state;
+    qsa_config config = mini_config();
+    mini_bytes bytes = small_snapshot(&config);
+    qsa_snapshot snapshot;
+    qsa_reader reader = mini_reader(&bytes);
+    qsa_cache *cache = mini_create(&config);
+    assert_int_equal(qsa_snapshot_read(cache, 43, &reader, &snapshot), QSA_E_UNSUPPORTED);
+    assert_non_null(strstr(qsa_error_detail(), "model digest 000000000000002a in the file, 000000000000002b here"));
+    qsa_cache_destroy(cache);
+    config.kv_type = QSA_KV_F32;
+    cache = mini_create(&config);
+    reader = mini_reader(&bytes);
+    assert_int_equal(qsa_snapshot_read(cache, 42, &reader, &snapshot), QSA_E_UNSUPPORTED);
+    assert_string_equal(qsa_error_detail(), "snapshot: kv_type is 1 in the file, 0 here");
+    qsa_cache_destroy(cache);
+    mini_free(&bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(saved_loaded_saved_gives_the_same_bytes),
+        cmocka_unit_test(shared_pages_stay_shared),
+        cmocka_unit_test(every_truncation_and_every_flipped_bit_is_refused),
+        cmocka_unit_test(every_64_bit_field_set_to_hostile_values_is_refused),
+        cmocka_unit_test(another_shape_or_model_is_refused_with_both_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
