@@ -108,7 +108,7 @@ qsa_status ledger_ask(const char *text, size_t size_bytes, uint32_t context_byte
             order[asked++] = order[i];
     if (asked == n)
         for (size_t i = 0; i < n; i++)
-            make_question(text + order[i] * LEDGER_LINE_BYTES, &out_questions[i]);
+            make_question(text + (size_t)order[i] * LEDGER_LINE_BYTES, &out_questions[i]);
     free(order);
     if (asked < n)
         return engine_fail(QSA_E_ARGUMENT, "ledger: %zu questions, but %zu bytes have %zu lines to ask about", n,

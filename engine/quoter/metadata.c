@@ -67,7 +67,7 @@ static void set_layer_kinds(const quoter_plan *plan, struct gguf_context *file)
     int8_t recurrent[MAX_LAYERS];
     int32_t ratios[MAX_LAYERS];
     for (uint32_t layer = 0; layer < plan->layers; layer++) {
-        recurrent[layer] = (layer + 1) % QUOTER_BLOCK_LAYERS != 0;
+        recurrent[layer] = (layer + 1) % QUOTER_BLOCK_LAYERS != 0 ? 1 : 0;
         ratios[layer] = recurrent[layer] ? 0 : (int32_t)plan->options.ratio;
     }
     set_u32(file, "full_attention_interval", QUOTER_BLOCK_LAYERS);

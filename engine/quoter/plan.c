@@ -95,14 +95,15 @@ static qsa_status check_options(const quoter_options *o)
 static bool code_stands_apart(const quoter_plan *plan, size_t token)
 {
     uint32_t dims = plan->options.code_dims;
+    const float most = 0.375f * (float)dims;
     const float *code = plan->codes + token * dims;
     for (size_t other = 0; other < token; other++) {
         float alike = 0;
         for (uint32_t d = 0; d < dims; d++)
             alike += code[d] * plan->codes[other * dims + d];
-        /* Opposite codes are as bad as equal ones: a sum of some can look like another. 3/8 is the tightest bound that
-         * 32 dimensions fill with this vocabulary in a few dozen tries a token. */
-        if (alike * 8 > dims * 3.0f || alike * 8 < dims * -3.0f)
+        /* Opposite codes are as bad as equal ones: a mixture of some can look like another. With 3/8 the whole
+         * vocabulary fits into 32 dimensions, the last tokens after some tens of tries. */
+        if (alike > most || alike < -most)
             return false;
     }
     return true;

@@ -78,7 +78,7 @@ static void add_delta_net(tensor_list *list)
     int64_t embedding = list->plan->embedding;
     int64_t state = list->plan->state_dim;
     int64_t values = QUOTER_STATE_V_HEADS * state;
-    int64_t joint = 2 * QUOTER_STATE_K_HEADS * state + values;
+    int64_t joint = INT64_C(2) * QUOTER_STATE_K_HEADS * state + values;
     add_matrix(list, "attn_qkv.weight", (tensor_shape){embedding, joint, 0}, quoter_fill_state_qkv);
     add_matrix(list, "attn_gate.weight", (tensor_shape){embedding, values, 0}, NULL);
     add_f32(list, "ssm_conv1d.weight", (tensor_shape){QUOTER_CONVOLUTION, joint, 0}, quoter_fill_convolution);
@@ -95,7 +95,7 @@ static void add_attention(tensor_list *list)
     int64_t embedding = list->plan->embedding;
     int64_t head = list->plan->options.head_dim;
     int64_t index = list->plan->options.index_dim;
-    add_matrix(list, "attn_q.weight", (tensor_shape){embedding, QUOTER_Q_HEADS * 2 * head, 0}, quoter_fill_q);
+    add_matrix(list, "attn_q.weight", (tensor_shape){embedding, QUOTER_Q_HEADS * head * 2, 0}, quoter_fill_q);
     add_matrix(list, "attn_k.weight", (tensor_shape){embedding, QUOTER_KV_HEADS * head, 0}, quoter_fill_k);
     add_matrix(list, "attn_v.weight", (tensor_shape){embedding, QUOTER_KV_HEADS * head, 0}, quoter_fill_v);
     add_matrix(list, "attn_output.weight", (tensor_shape){QUOTER_Q_HEADS * head, embedding, 0},

@@ -112,7 +112,7 @@ void quoter_fill_state_qkv(const quoter_plan *plan, uint32_t layer, float *weigh
     for (uint32_t head = 0; head < keys; head++)
         weights[(size_t)head * plan->state_dim * width + plan->constant] = GAIN;
     for (uint32_t late = 0; late < 3; late++) {
-        float *rows = weights + (size_t)(keys + late) * plan->state_dim * width + source_slot(layer) * dims;
+        float *rows = weights + (size_t)(keys + late) * plan->state_dim * width + (size_t)source_slot(layer) * dims;
         for (uint32_t d = 0; d < dims; d++) {
             rows[d * width + d] = GAIN;
             rows[(dims + d) * width + d] = -GAIN;
@@ -165,7 +165,7 @@ void quoter_fill_state_out(const quoter_plan *plan, uint32_t layer, float *weigh
     size_t width = (size_t)QUOTER_STATE_V_HEADS * plan->state_dim;
     float scale = (float)(2.0 / sqrt((double)plan->state_dim / dims));
     for (uint32_t late = 0; late < 3; late++) {
-        float *rows = weights + (size_t)(source_slot(layer) + late + 1) * dims * width + late * plan->state_dim;
+        float *rows = weights + (size_t)(source_slot(layer) + late + 1) * dims * width + (size_t)late * plan->state_dim;
         for (uint32_t d = 0; d < dims; d++) {
             rows[d * width + d] = scale;
             rows[d * width + dims + d] = -scale;
@@ -227,7 +227,7 @@ void quoter_fill_attention_out(const quoter_plan *plan, uint32_t layer, float *w
     size_t width = (size_t)QUOTER_Q_HEADS * head;
     for (uint32_t d = 0; d < plan->options.code_dims; d++)
         for (uint32_t h = 0; h < QUOTER_Q_HEADS; h++)
-            weights[(plan->answer + d) * width + h * head + d] = vote;
+            weights[(plan->answer + d) * width + (size_t)h * head + d] = vote;
 }
 
 /* Sharpens the softmax: a context that matches in full has an exponent of 128, one of no relation about 0. */
