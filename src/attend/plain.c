@@ -5,7 +5,6 @@
 #include "base/limits.h"
 #include "base/shape.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <qsa/attend.h>
 
@@ -33,13 +32,14 @@ static qsa_status check_row(const plain_row *row, const float *q)
         if (row->tokens[j] <= row->tokens[j - 1])
             return qsa_fail(QSA_E_ARGUMENT, "attend: row is not ascending at place %" PRIu32, j);
     for (uint32_t h = 0; h < config->q_heads; h++)
-        if (row->kernels->check(q + (size_t)h * config->head_dim, config->head_dim, FLT_MAX) < config->head_dim)
-            return qsa_fail(QSA_E_NONFINITE, "attend: q of head %" PRIu32 " is not finite", h);
+        if (row->kernels->check(q + (size_t)h * config->head_dim, config->head_dim, QSA_INPUT_LIMIT) < config->head_dim)
+            return qsa_fail(QSA_E_NONFINITE, "attend: q of head %" PRIu32 " is not finite or beyond 2^56", h);
     for (uint32_t j = 0; j < row->n; j++) {
         size_t width = (size_t)config->kv_heads * config->head_dim;
-        if (row->kernels->check(row->k + row_at(row, j, 0), width, FLT_MAX) < width ||
-            row->kernels->check(row->v + row_at(row, j, 0), width, FLT_MAX) < width)
-            return qsa_fail(QSA_E_NONFINITE, "attend: K or V at place %" PRIu32 " of the row is not finite", j);
+        if (row->kernels->check(row->k + row_at(row, j, 0), width, QSA_INPUT_LIMIT) < width ||
+            row->kernels->check(row->v + row_at(row, j, 0), width, QSA_INPUT_LIMIT) < width)
+            return qsa_fail(QSA_E_NONFINITE,
+                            "attend: K or V at place %" PRIu32 " of the row is not finite or beyond 2^56", j);
     }
     return QSA_OK;
 }

@@ -7,7 +7,6 @@
 #include "kernels/kernels.h"
 #include "select/select.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <qsa/select.h>
@@ -15,8 +14,8 @@
 static qsa_status check_vectors(const qsa_kernels *kernels, const char *name, const float *x, size_t n, uint32_t dim)
 {
     for (size_t i = 0; i < n; i++)
-        if (kernels->check(x + i * dim, dim, FLT_MAX) < dim)
-            return qsa_fail(QSA_E_NONFINITE, "%s %zu is not finite", name, i);
+        if (kernels->check(x + i * dim, dim, QSA_INPUT_LIMIT) < dim)
+            return qsa_fail(QSA_E_NONFINITE, "%s %zu is not finite or beyond 2^56", name, i);
     return QSA_OK;
 }
 

@@ -29,7 +29,7 @@ static uint64_t take_bits(uint64_t *key, int bits)
     return value;
 }
 
-qsa_status qsa_step_error(struct qsa_step *step)
+qsa_status qsa_step_error(const struct qsa_step *step)
 {
     static const char *const names[] = {[QSA_INPUT_Q] = "q",
                                         [QSA_INPUT_K] = "k",

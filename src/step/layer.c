@@ -49,20 +49,21 @@ qsa_status qsa_layer_begin(qsa_step *step, uint32_t layer, const qsa_tensors *te
     return QSA_OK;
 }
 
-/* The first part to come fixes the number of parts of the layer. */
+/* The first part to come fixes the number of parts of the layer; one that is refused fixes nothing. */
 static qsa_status check_part(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts)
 {
     qsa_layer_state *state = &step->layer;
     if (parts == 0 || parts > QSA_MAX_PARTS || part >= parts)
         return qsa_fail(QSA_E_ARGUMENT, "part %" PRIu32 " of %" PRIu32, part, parts);
-    unsigned expected = 0;
-    if (!atomic_compare_exchange_strong(&state->parts, &expected, parts) && expected != parts)
-        return qsa_fail(QSA_E_ARGUMENT, "layer %" PRIu32 " runs in %u parts, not %" PRIu32, state->layer, expected,
-                        parts);
-    if (phase >= QSA_PHASES || state->next_phase[part] != phase ||
-        (phase > 0 && atomic_load(&state->parts_done[phase - 1]) != parts))
+    unsigned fixed = atomic_load(&state->parts);
+    if ((fixed == 0 || fixed == parts) && (phase >= QSA_PHASES || state->next_phase[part] != phase ||
+                                           (phase > 0 && atomic_load(&state->parts_done[phase - 1]) != parts)))
         return qsa_fail(QSA_E_ORDER, "layer %" PRIu32 ", part %" PRIu32 ": phase %" PRIu32 " is out of order",
                         state->layer, part, phase);
+    if (fixed == 0)
+        atomic_compare_exchange_strong(&state->parts, &fixed, parts);
+    if (fixed != 0 && fixed != parts)
+        return qsa_fail(QSA_E_ARGUMENT, "layer %" PRIu32 " runs in %u parts, not %" PRIu32, state->layer, fixed, parts);
     state->next_phase[part]++;
     return QSA_OK;
 }
@@ -111,6 +112,7 @@ qsa_status qsa_step_selection(const qsa_step *step, uint32_t token, uint32_t *ou
 {
     if (step == NULL || !step->cache->step_open || !step->layer.announced || layer_running(step))
         return qsa_fail(QSA_E_ORDER, "selection: no finished layer");
+    QSA_TRY(qsa_step_error(step)); /* a refused layer ends without a selection */
     if (qsa_stores_only(step))
         return qsa_fail(QSA_E_ORDER, "selection: layer %" PRIu32 " was stored without output", step->layer.layer);
     if (token >= step->n_tokens || out_groups == NULL || out_n == NULL)

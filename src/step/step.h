@@ -134,6 +134,6 @@ enum qsa_input { QSA_INPUT_Q = 0, QSA_INPUT_K, QSA_INPUT_V, QSA_INPUT_INDEX_Q, Q
 /* Records that an element of a tensor of the step was not finite. */
 void qsa_step_refuse(struct qsa_step *step, uint32_t phase, uint32_t entry, uint32_t token, enum qsa_input input);
 /* The sticky error as a status with its detail; QSA_OK if there is none. */
-qsa_status qsa_step_error(struct qsa_step *step);
+qsa_status qsa_step_error(const struct qsa_step *step);
 
 #endif
