@@ -18,29 +18,30 @@
 #define QSA_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* Runs `call`, in which HEADS_CONSTANT is the constant 1 .. 6 that `heads` equals. */
-#define QSA_HEADS_CASE(n, call)                                                                                        \
+/* Runs `call`, in which ROWS_CONSTANT is the constant 1 .. 6 that `rows` equals: the rows of q, or of p, that share what
+ * is loaded. Six rows of two vectors are twelve accumulators; with two of keys, one of q and one of zeros they fill the
+ * 16 registers. */
+#define QSA_ROWS_CASE(n, call)                                                                                         \
     case n: {                                                                                                          \
-        enum { HEADS_CONSTANT = n };                                                                                   \
+        enum { ROWS_CONSTANT = n };                                                                                    \
         call;                                                                                                          \
         break;                                                                                                         \
     }
-#define QSA_WITH_CONSTANT_HEADS(heads, call)                                                                           \
-    switch (heads) {                                                                                                   \
-        QSA_HEADS_CASE(1, call)                                                                                        \
-        QSA_HEADS_CASE(2, call)                                                                                        \
-        QSA_HEADS_CASE(3, call)                                                                                        \
-        QSA_HEADS_CASE(4, call)                                                                                        \
-        QSA_HEADS_CASE(5, call)                                                                                        \
-        QSA_HEADS_CASE(6, call)                                                                                        \
+#define QSA_WITH_CONSTANT_ROWS(rows, call)                                                                             \
+    switch (rows) {                                                                                                    \
+        QSA_ROWS_CASE(1, call)                                                                                         \
+        QSA_ROWS_CASE(2, call)                                                                                         \
+        QSA_ROWS_CASE(3, call)                                                                                         \
+        QSA_ROWS_CASE(4, call)                                                                                         \
+        QSA_ROWS_CASE(5, call)                                                                                         \
+        QSA_ROWS_CASE(6, call)                                                                                         \
     }
 
-/* In how many passes of at most `most` heads each all heads are done. Pass i of n takes heads * i / n to
- * heads * (i + 1) / n: dealt out evenly, so that 8 are 4 and 4, not 6 and 2, of which the 2 would wait for their
- * chains. */
-static inline uint32_t qsa_passes(uint32_t heads, uint32_t most)
+/* In how many passes of at most `most` rows of q each all rows are done. Pass i of n takes rows * i / n to
+ * rows * (i + 1) / n: dealt out evenly, so that 8 are 4 and 4, not 6 and 2, of which the 2 would wait for their chains. */
+static inline size_t qsa_passes(size_t rows, size_t most)
 {
-    return (heads + most - 1) / most;
+    return (rows + most - 1) / most;
 }
 
 /* Sixteen values as two vectors of f32. From bf16 they come as 0-3 8-11 | 4-7 12-15, because interleaving with zeros

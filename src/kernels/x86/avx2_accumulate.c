@@ -88,11 +88,11 @@ QSA_INLINE void eight_dims(const problem *a, uint32_t heads, uint32_t d, enum qs
 
 QSA_INLINE void strip_block_of(const problem *a, uint32_t heads, uint32_t d, uint32_t begin, uint32_t end,
                                enum qsa_element type){
-    QSA_WITH_CONSTANT_HEADS(heads, strip_block(a, HEADS_CONSTANT, d, begin, end, type))}
+    QSA_WITH_CONSTANT_ROWS(heads, strip_block(a, ROWS_CONSTANT, d, begin, end, type))}
 
 QSA_INLINE void eight_dims_of(const problem *a, uint32_t heads, uint32_t d, enum qsa_element type)
 {
-    QSA_WITH_CONSTANT_HEADS(heads, eight_dims(a, HEADS_CONSTANT, d, type))
+    QSA_WITH_CONSTANT_ROWS(heads, eight_dims(a, ROWS_CONSTANT, d, type))
 }
 
 /* Asks for the V rows of tokens begin .. end. */
@@ -108,11 +108,12 @@ QSA_INLINE void block(const problem *a, uint32_t heads, uint32_t begin, enum qsa
 {
     const size_t row_bytes = a->dim * (type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float));
     const uint32_t end = a->n - begin < BLOCK ? a->n : begin + BLOCK;
-    const uint32_t strips = a->dim / STRIP, passes = qsa_passes(heads, HEADS);
+    const uint32_t strips = a->dim / STRIP;
+    const size_t passes = qsa_passes(heads, HEADS);
     for (uint32_t s = 0; s < strips; s++) {
         prefetch_rows(a, end + BLOCK * s / strips, end + BLOCK * (s + 1) / strips, row_bytes);
-        for (uint32_t pass = 0; pass < passes; pass++) {
-            uint32_t first = heads * pass / passes, last = heads * (pass + 1) / passes;
+        for (size_t pass = 0; pass < passes; pass++) {
+            uint32_t first = (uint32_t)(heads * pass / passes), last = (uint32_t)(heads * (pass + 1) / passes);
             problem part = from_head(*a, first);
             strip_block_of(&part, last - first, s * STRIP, begin, end, type);
         }
@@ -123,10 +124,10 @@ QSA_INLINE void block(const problem *a, uint32_t heads, uint32_t begin, enum qsa
  * with the same result. */
 QSA_INLINE void last_dims(const problem *a, uint32_t heads, enum qsa_element type)
 {
-    const uint32_t passes = qsa_passes(heads, HEADS);
+    const size_t passes = qsa_passes(heads, HEADS);
     for (uint32_t d = a->dim / STRIP * STRIP; d < a->dim; d += 8)
-        for (uint32_t pass = 0; pass < passes; pass++) {
-            uint32_t first = heads * pass / passes, last = heads * (pass + 1) / passes;
+        for (size_t pass = 0; pass < passes; pass++) {
+            uint32_t first = (uint32_t)(heads * pass / passes), last = (uint32_t)(heads * (pass + 1) / passes);
             problem part = from_head(*a, first);
             eight_dims_of(&part, last - first, d + 8 <= a->dim ? d : a->dim - 8, type);
         }

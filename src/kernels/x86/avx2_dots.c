@@ -73,7 +73,7 @@ QSA_INLINE void dots_strip(const float *q, uint32_t heads, uint32_t dim, const s
 QSA_INLINE void dots_strip_of(const float *q, uint32_t heads, uint32_t dim, const strip *s, enum qsa_element type,
                               uint32_t blocks, float *out, size_t out_stride)
 {
-    QSA_WITH_CONSTANT_HEADS(heads, dots_strip(q, HEADS_CONSTANT, dim, s, type, blocks, out, out_stride))
+    QSA_WITH_CONSTANT_ROWS(heads, dots_strip(q, ROWS_CONSTANT, dim, s, type, blocks, out, out_stride))
 }
 
 /* Blocks b .. b + 4; past the last one, the last again. The ones after them are next. */
@@ -92,12 +92,12 @@ static inline strip strip_at(const void *const *blocks, uint32_t n_blocks, uint3
 QSA_INLINE void dots(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
                      float *out, size_t out_stride, enum qsa_element type)
 {
-    const uint32_t passes = qsa_passes(heads, HEADS);
+    const size_t passes = qsa_passes(heads, HEADS);
     for (uint32_t b = 0; b < n_blocks; b += STRIP_BLOCKS) {
         strip s = strip_at(blocks, n_blocks, b);
         uint32_t count = n_blocks - b < STRIP_BLOCKS ? n_blocks - b : STRIP_BLOCKS;
-        for (uint32_t pass = 0; pass < passes; pass++) {
-            uint32_t first = heads * pass / passes, last = heads * (pass + 1) / passes;
+        for (size_t pass = 0; pass < passes; pass++) {
+            uint32_t first = (uint32_t)(heads * pass / passes), last = (uint32_t)(heads * (pass + 1) / passes);
             dots_strip_of(q + (size_t)first * dim, last - first, dim, &s, type, count,
                           out + first * out_stride + (size_t)b * QSA_BLOCK_TOKENS, out_stride);
         }
