@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommands of qsa. Each gets its own name as argv[0] and returns the exit status: 0, 1 for a failure, 2 for a
+ * command line that cannot be understood; whatever is wrong is one line on stderr. */
+#ifndef COMMANDS_H
+#define COMMANDS_H
+
+int cmd_run(int argc, char **argv);
+int cmd_demo(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
+int cmd_verify(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What needs the engine, in a program built without it. */
+#include "commands.h"
+#include "options.h"
+#include "verify.h"
+
+#include <stdlib.h>
+
+static const char WITHOUT[] = "this qsa was built without the engine (QSA_ENGINE=OFF)";
+
+static int refuse(const char *command)
+{
+    options_say(command, "%s", WITHOUT);
+    return EXIT_FAILURE;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return refuse("run");
+}
+
+int cmd_demo(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return refuse("demo");
+}
+
+int cmd_inspect(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return refuse("inspect");
+}
+
+void golden_replay_model(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
+{
+    (void)folder, (void)file, (void)golden;
+    report_skip(r, "%s", WITHOUT);
+}
+
+void golden_replay_tokenizer(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
+{
+    (void)folder, (void)file, (void)golden;
+    report_skip(r, "%s", WITHOUT);
+}
