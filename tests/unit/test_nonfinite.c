@@ -1,0 +1,194 @@
+/* Input is checked once, where it enters: NaN, infinity or beyond 2^56 in any tensor, at any place, whatever the parts,
+ * is refused by the lowest (layer, entry, token, tensor), and the step never happened. */
+#include "world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST = 9, SECOND = 6, TOKENS = FIRST + SECOND };
+
+static const char *const names[WORLD_INPUTS] = {"q", "k", "v", "index_q", "raw_key"};
+
+typedef struct place {
+    uint32_t layer, token; /* of the step */
+    int tensor;
+} place;
+
+static int compare(place a, place b)
+{
+    if (a.layer != b.layer)
+        return a.layer < b.layer ? -1 : 1;
+    if (a.token != b.token)
+        return a.token < b.token ? -1 : 1;
+    return a.tensor - b.tensor;
+}
+
+/* Two sequences: one goes on from 10 tokens, inside a group; one is new. */
+typedef struct fixture {
+    qsa_config config;
+    qsa_cache *cache;
+    qsa_threads *threads;
+    qsa_entry entries[2];
+    world_batch batch;
+    uint64_t digest;
+} fixture;
+
+static fixture open_fixture(void)
+{
+    fixture f = {.config = world_mini()};
+    f.config.max_parts = 5;
+    f.cache = world_create(&f.config);
+    f.batch = world_batch_open(&f.config, TOKENS, 1);
+    qsa_seq a = world_open(f.cache), b = world_open(f.cache);
+    world_batch before = world_batch_open(&f.config, 10, 90);
+    world_feed(f.cache, a, 0, &before, 0, 10, 0, (world_way){0});
+    world_batch_close(&before);
+    f.entries[0] = (qsa_entry){.seq = a, .position = 10, .tokens = FIRST};
+    f.entries[1] = (qsa_entry){.seq = b, .position = 70, .tokens = SECOND};
+    f.digest = world_digest(f.cache, a);
+    world_ok(qsa_threads_create(3, &f.threads));
+    return f;
+}
+
+static void close_fixture(fixture *f)
+{
+    qsa_threads_destroy(f->threads);
+    qsa_cache_destroy(f->cache);
+    world_batch_close(&f->batch);
+}
+
+static float *element(fixture *f, place at, uint32_t index)
+{
+    uint32_t width;
+    float *x = world_input(&f->batch, at.tensor, at.token, at.layer, &width);
+    return &x[index % width];
+}
+
+static void describe(place at, char *out, size_t size)
+{
+    uint32_t entry = at.token >= FIRST;
+    snprintf(out, size, "layer %u, entry %u, token %u: %s holds", at.layer, entry, at.token - entry * FIRST,
+             names[at.tensor]);
+}
+
+/* The step fails with the lowest place, later calls too, and nothing has changed. */
+static void refused(fixture *f, place lowest, world_way way)
+{
+    char text[100];
+    describe(lowest, text, sizeof text);
+    qsa_step *step;
+    world_ok(qsa_step_begin(f->cache, f->entries, 2, &step));
+    world_refused(QSA_E_NONFINITE, text, world_layers(step, &f->batch, 0, TOKENS, way));
+    qsa_tensors tensors = world_tensors(&f->batch, 0, 0);
+    qsa_output out = world_output(&f->batch, 0, 0);
+    uint32_t groups[2], n = 99;
+    world_refused(QSA_E_NONFINITE, text, qsa_layer_begin(step, 2, &tensors, &out));
+    qsa_status selection = qsa_step_selection(step, 0, groups, &n);
+    assert_true(selection == QSA_E_NONFINITE || selection == QSA_E_ORDER);
+    assert_int_equal(n, 99);
+    world_refused(QSA_E_NONFINITE, text, qsa_step_commit(step, NULL));
+    world_ok(qsa_cache_check(f->cache));
+    assert_int_equal(world_digest(f->cache, f->entries[0].seq), f->digest);
+    qsa_seq_info info;
+    world_ok(qsa_seq_query(f->cache, f->entries[1].seq, &info));
+    assert_int_equal(info.pages, 0);
+}
+
+static void every_tensor_layer_token_and_part_count_is_watched(void **state)
+{
+    (void)state;
+    static const float bad[] = {NAN, INFINITY, -INFINITY, 0x1p57f, -0x1.000002p56f};
+    fixture f = open_fixture();
+    uint32_t turn = 0;
+    for (uint32_t layer = 0; layer < 3; layer++)
+        for (uint32_t token = 0; token < TOKENS; token++)
+            for (int tensor = 0; tensor < WORLD_INPUTS; tensor++, turn++) {
+                place at = {layer, token, tensor};
+                float *x = element(&f, at, turn * 5), good = *x;
+                const world_way ways[] = {
+                    {.parts = 0}, {.parts = 1}, {.parts = 3}, {.parts = 7}, {.threads = f.threads}};
+                *x = bad[turn % 5];
+                refused(&f, at, ways[turn % 5]);
+                refused(&f, at, ways[(turn + 1) % 5]);
+                *x = good;
+            }
+    close_fixture(&f);
+}
+
+static void lowest_place_is_reported_whatever_the_parts(void **state)
+{
+    (void)state;
+    fixture f = open_fixture();
+    uint64_t chance = 5;
+    for (int round = 0; round < 200; round++) {
+        place lowest = {9, 0, 0};
+        float *x[4], good[4];
+        for (int i = 0; i < 4; i++) {
+            place at = {world_random(&chance, 3), world_random(&chance, TOKENS),
+                        (int)world_random(&chance, WORLD_INPUTS)};
+            x[i] = element(&f, at, world_random(&chance, 64));
+            good[i] = *x[i];
+            *x[i] = NAN;
+            if (compare(at, lowest) < 0)
+                lowest = at;
+        }
+        refused(&f, lowest, (world_way){.parts = (uint32_t)round % 9});
+        for (int i = 4; i-- > 0;)
+            *x[i] = good[i];
+    }
+    close_fixture(&f);
+}
+
+static void retry_gives_what_a_first_try_gives(void **state)
+{
+    (void)state;
+    fixture f = open_fixture(), clean = open_fixture();
+    float *x = element(&f, (place){2, 12, WORLD_V}, 3), good = *x;
+    *x = NAN;
+    refused(&f, (place){2, 12, WORLD_V}, (world_way){.parts = 2});
+    *x = good;
+    world_step(f.cache, f.entries, 2, &f.batch, 0, (world_way){.parts = 2}, NULL);
+    world_step(clean.cache, clean.entries, 2, &clean.batch, 0, (world_way){0}, NULL);
+    world_same("retry", &clean.batch, 0, &f.batch, 0, TOKENS);
+    for (int e = 0; e < 2; e++)
+        assert_int_equal(world_digest(f.cache, f.entries[e].seq), world_digest(clean.cache, clean.entries[e].seq));
+    close_fixture(&f);
+    close_fixture(&clean);
+}
+
+/* Two to the 56th itself, subnormals and both zeros are numbers, and what comes out is one too. */
+static void largest_and_smallest_numbers_are_taken(void **state)
+{
+    (void)state;
+    static const float values[] = {0x1p56f, -0x1p56f, 1e-45f, -1e-45f, 0.0f, -0.0f};
+    for (int kv = 0; kv < QSA_KV_TYPE_COUNT; kv++)
+        for (size_t all = 0; all <= sizeof values / sizeof *values; all++) {
+            qsa_config config = world_mini();
+            config.kv_type = (qsa_kv_type)kv;
+            config.profile = (qsa_profile)kv;
+            world_batch batch = world_batch_open(&config, 40, 1);
+            for (uint32_t t = 0; t < 40; t++)
+                for (int tensor = 0; tensor < WORLD_INPUTS; tensor++) {
+                    uint32_t width;
+                    float *x = world_input(&batch, tensor, t, 0, &width);
+                    for (uint32_t i = 0; i < config.layers * width; i++)
+                        x[i] = values[all < 6 ? all : golden_bits64(t, i + (uint32_t)tensor) % 6];
+                }
+            world_solo(&config, 0, &batch, 0, (world_way){0});
+            for (uint32_t i = 0; i < 40 * config.layers * 16; i++)
+                assert_true(isfinite(batch.out[i]) && test_bits(batch.out[i]) != 0x80000000u);
+            world_batch_close(&batch);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_tensor_layer_token_and_part_count_is_watched),
+        cmocka_unit_test(lowest_place_is_reported_whatever_the_parts),
+        cmocka_unit_test(retry_gives_what_a_first_try_gives),
+        cmocka_unit_test(largest_and_smallest_numbers_are_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
