@@ -1,0 +1,73 @@
+/* The pool of threads: its limits, and the same bits as one part, for any count and any number of layers. */
+#include "world.h"
+
+static void counts_have_limits(void **state)
+{
+    (void)state;
+    qsa_threads *threads = NULL;
+    world_refused(QSA_E_ARGUMENT, "0 is not", qsa_threads_create(0, &threads));
+    world_refused(QSA_E_ARGUMENT, "1025 is not", qsa_threads_create(QSA_MAX_PARTS + 1, &threads));
+    world_refused(QSA_E_ARGUMENT, "threads", qsa_threads_create(2, NULL));
+    assert_null(threads);
+    for (uint32_t count = 1; count <= 9; count += 4) {
+        world_ok(qsa_threads_create(count, &threads));
+        assert_int_equal(qsa_threads_count(threads), count);
+        qsa_threads_destroy(threads); /* without ever having worked */
+    }
+    qsa_threads_destroy(NULL);
+    assert_int_equal(qsa_threads_count(NULL), 0);
+}
+
+static void any_number_of_threads_gives_the_same_bits(void **state)
+{
+    (void)state;
+    qsa_config config = world_mini();
+    world_batch one = world_batch_open(&config, 60, 1), many = world_batch_open(&config, 60, 1);
+    for (uint32_t chunk = 1; chunk <= 60; chunk = chunk * 3 + 4) {
+        uint64_t digest = world_solo(&config, 0, &one, chunk, (world_way){0});
+        for (uint32_t count = 1; count <= 11; count += count < 3 ? 1 : 4) {
+            qsa_threads *threads;
+            world_ok(qsa_threads_create(count, &threads));
+            assert_int_equal(world_solo(&config, 0, &many, chunk, (world_way){.threads = threads}), digest);
+            world_same("threads", &one, 0, &many, 0, 60);
+            qsa_threads_destroy(threads);
+        }
+    }
+    world_batch_close(&one);
+    world_batch_close(&many);
+}
+
+static void bad_layers_are_refused_and_the_pool_lives_on(void **state)
+{
+    (void)state;
+    qsa_config config = world_mini();
+    qsa_threads *threads;
+    qsa_step *step;
+    world_ok(qsa_threads_create(3, &threads));
+    world_batch batch = world_batch_open(&config, 9, 1);
+    qsa_cache *cache = world_create(&config);
+    qsa_entry entry = {.seq = world_open(cache), .position = 0, .tokens = 9};
+    qsa_tensors tensors = world_tensors(&batch, 0, 0);
+    qsa_output out = world_output(&batch, 0, 0);
+    world_refused(QSA_E_ORDER, "no step", qsa_threads_layer(threads, NULL, 0, &tensors, &out));
+    world_ok(qsa_step_begin(cache, &entry, 1, &step));
+    world_refused(QSA_E_ARGUMENT, "the pool is NULL", qsa_threads_layer(NULL, step, 0, &tensors, &out));
+    world_refused(QSA_E_ARGUMENT, "layer 3", qsa_threads_layer(threads, step, 3, &tensors, &out));
+    world_ok(qsa_threads_layer(threads, step, 0, &tensors, &out));
+    world_refused(QSA_E_ORDER, "repeated", qsa_threads_layer(threads, step, 0, &tensors, &out));
+    qsa_step_abort(step);
+    world_step(cache, &entry, 1, &batch, 0, (world_way){.threads = threads}, NULL);
+    qsa_cache_destroy(cache);
+    world_batch_close(&batch);
+    qsa_threads_destroy(threads);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_have_limits),
+        cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+        cmocka_unit_test(bad_layers_are_refused_and_the_pool_lives_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
