@@ -23,6 +23,9 @@ install(FILES ${PROJECT_BINARY_DIR}/qsa.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/p
 
 if(TARGET qsa_program)
   install(TARGETS qsa_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(QSA_GGML_SOURCE) # inside the program, so its licence goes along
+    install(FILES ${QSA_GGML_SOURCE}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME LICENSE.ggml)
+  endif()
 endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/docs/man/qsa.1)
   install(FILES docs/man/qsa.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
