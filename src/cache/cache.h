@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache's state.
  *
- * Invariants, verified by qsa_cache_check:
+ * Invariants. qsa_cache_check verifies them, but for 4, which says how 2 and 3 are read, and 5, of which
+ * qsa_seq_verify_index verifies that pooled keys follow from raw keys:
  *  1. A page is free (reference count 0, exactly once on the free stack) or referred to by as many open sequences (and
  *     the open step) as its count says.
  *  2. An open sequence has 0 <= anchor <= frontier <= 2^31, first_slot < 64 and a multiple of the ratio.
@@ -11,7 +12,8 @@
  *  5. K, V, raw keys and triples of [anchor, frontier) and the pooled keys of all complete groups are valid in every
  *     layer; they were made valid by one commit, together. Nothing else is ever read.
  *  6. A closed sequence has no pages and a generation that no live handle carries.
- *  7. A page table lies within the sequence's own 2 * pages entries. */
+ *  7. A page table lies within the sequence's own 2 * pages entries.
+ *  8. The pages of one sequence are distinct; so it never has more than there are. */
 #ifndef QSA_CACHE_CACHE_H
 #define QSA_CACHE_CACHE_H
 

@@ -27,22 +27,37 @@ static qsa_status check_sequence(const qsa_cache *cache, uint32_t slot)
     return QSA_OK;
 }
 
-/* counts [pages] is working memory. */
-static qsa_status check_pages(const qsa_cache *cache, uint32_t *counts)
+/* last [pages] is working memory. */
+static qsa_status check_distinct(const qsa_cache *cache, uint32_t *last)
+{
+    memset(last, 0xff, cache->layout.pages * sizeof *last);
+    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
+        for (uint32_t i = 0; i < cache->sequences[slot].n_pages; i++) {
+            uint32_t page = cache->sequences[slot].table[i];
+            if (page >= cache->layout.pages)
+                return qsa_fail(QSA_E_FORMAT, "invariant 1: sequence %" PRIu32 " refers to page %" PRIu32, slot, page);
+            if (last[page] == slot)
+                return qsa_fail(QSA_E_FORMAT, "invariant 8: sequence %" PRIu32 " refers to page %" PRIu32 " twice",
+                                slot, page);
+            last[page] = slot;
+        }
+    return QSA_OK;
+}
+
+/* counts [pages] is working memory; every page number in a table is one. */
+static qsa_status check_counts(const qsa_cache *cache, uint32_t *counts)
 {
     const uint32_t pages = (uint32_t)cache->layout.pages;
     memset(counts, 0, pages * sizeof *counts);
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
-        for (uint32_t i = 0; i < cache->sequences[slot].n_pages; i++) {
-            uint32_t page = cache->sequences[slot].table[i];
-            if (page >= pages)
-                return qsa_fail(QSA_E_FORMAT, "invariant 1: sequence %" PRIu32 " refers to page %" PRIu32, slot, page);
-            counts[page]++;
-        }
+        for (uint32_t i = 0; i < cache->sequences[slot].n_pages; i++)
+            counts[cache->sequences[slot].table[i]]++;
     for (uint32_t page = 0; page < pages; page++)
         if (counts[page] != cache->references[page])
             return qsa_fail(QSA_E_FORMAT, "invariant 1: page %" PRIu32 " is used %" PRIu32 " times, counted %" PRIu32,
                             page, counts[page], cache->references[page]);
+    if (cache->n_free > pages)
+        return qsa_fail(QSA_E_FORMAT, "invariant 1: %" PRIu32 " free pages of %" PRIu32, cache->n_free, pages);
     for (uint32_t i = 0; i < cache->n_free; i++) {
         uint32_t page = cache->free_pages[i];
         if (page >= pages || counts[page]++ != 0)
@@ -66,7 +81,9 @@ qsa_status qsa_cache_check(const qsa_cache *cache)
     uint32_t *counts = qsa_allocate(&cache->allocator, bytes);
     if (counts == NULL)
         return qsa_fail(QSA_E_MEMORY, "check: no memory for %" PRIu64 " page counts", cache->layout.pages);
-    qsa_status status = check_pages(cache, counts);
+    qsa_status status = check_distinct(cache, counts);
+    if (status == QSA_OK)
+        status = check_counts(cache, counts);
     qsa_release(&cache->allocator, counts, bytes);
     return status;
 }

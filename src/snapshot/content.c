@@ -90,6 +90,23 @@ qsa_status qsa_content_extents(const qsa_content *content, qsa_file_extent *expe
     return QSA_OK;
 }
 
+qsa_status qsa_content_check_distinct(const qsa_content *content, uint32_t *last)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < content->n_extents; i++)
+        last[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < content->n_sequences; i++)
+        for (uint32_t p = 0; p < content->sequences[i].n_pages; p++, at++) {
+            if (last[content->table[at]] == i)
+                return qsa_fail(QSA_E_FORMAT,
+                                "snapshot: page tables: entry %" PRIu32 " names extent %" PRIu32
+                                " again in one sequence",
+                                at, content->table[at]);
+            last[content->table[at]] = i;
+        }
+    return QSA_OK;
+}
+
 void qsa_content_count(qsa_content *content)
 {
     content->rows = content->pooled_rows = 0;

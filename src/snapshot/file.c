@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <qsa/snapshot.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,13 +79,31 @@ static qsa_status sync_folder(const char *path)
     return status;
 }
 
-static char *temporary_name(const char *path)
+/* A file of our own beside `path`. Names are tried until one is new: another thread or process may be saving to the same
+ * path, and one that was killed may have left its file behind. file->path is to be freed. */
+static qsa_status create_temporary(const char *path, open_file *file)
 {
-    size_t size = strlen(path) + 32;
+    static atomic_uint counter;
+    const size_t size = strlen(path) + 48;
     char *name = malloc(size);
-    if (name != NULL)
-        snprintf(name, size, "%s.%ld.tmp", path, (long)getpid());
-    return name;
+    file->path = name;
+    file->descriptor = -1;
+    if (name == NULL)
+        return qsa_fail(QSA_E_MEMORY, "no memory for a path");
+    do {
+        snprintf(name, size, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&counter, 1));
+        file->descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (file->descriptor < 0 && errno == EEXIST);
+    return file->descriptor < 0 ? system_error("cannot create", name) : QSA_OK;
+}
+
+/* Only a file, or nothing, is replaced: never a device, a pipe or a folder. */
+static qsa_status check_replaceable(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return qsa_fail(QSA_E_IO, "cannot replace %s: not a regular file", path);
+    return QSA_OK;
 }
 
 static qsa_status finish(const open_file *file, const char *path, qsa_status status)
@@ -107,21 +126,15 @@ qsa_status qsa_snapshot_save(const qsa_cache *cache, const qsa_seq *sequences, s
 {
     if (path == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "snapshot: path is NULL");
-    char *temporary = temporary_name(path);
-    if (temporary == NULL)
-        return qsa_fail(QSA_E_MEMORY, "no memory for a path");
-    open_file file = {open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), temporary};
-    if (file.descriptor < 0 && errno == EEXIST && unlink(temporary) == 0) /* of a process that was killed */
-        file.descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    qsa_status status;
-    if (file.descriptor < 0) {
-        status = system_error("cannot create", temporary);
-    } else {
+    QSA_TRY(check_replaceable(path));
+    open_file file;
+    qsa_status status = create_temporary(path, &file);
+    if (status == QSA_OK) {
         const qsa_writer writer = {write_file, &file};
         status = qsa_snapshot_write(cache, sequences, n, sections, n_sections, model_digest, &writer);
         status = finish(&file, path, status);
     }
-    free(temporary);
+    free((char *)(uintptr_t)file.path);
     return status;
 }
 

@@ -60,6 +60,8 @@ static qsa_status check_extents(restore *r)
                               "snapshot: extents: number %" PRIu32 " is [%" PRIu32 ", %" PRIu32
                               "), its sequences use [%" PRIu32 ", %" PRIu32 ")",
                               i, c->extents[i].begin, c->extents[i].end, expected[i].begin, expected[i].end);
+    if (status == QSA_OK)
+        status = qsa_content_check_distinct(c, (uint32_t *)(void *)expected); /* no longer needed */
     qsa_release(r->source.allocator, expected, bytes);
     return status;
 }

@@ -1,0 +1,380 @@
+/* Snapshots whose checksums are right and whose content is not: each part is judged, and named when it is refused. */
+#include "mini.h"
+#include "parts.h"
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS = 8, MODEL = 42 };
+
+static mini_bytes saved(const qsa_cache *cache, const qsa_seq *sequences, size_t n)
+{
+    static const qsa_section sections[2] = {{7, "seven", 5}, {9, "nine", 4}};
+    mini_bytes bytes = {0};
+    qsa_writer writer = mini_writer(&bytes);
+    mini_ok(qsa_snapshot_write(cache, sequences, n, sections, 2, MODEL, &writer));
+    return bytes;
+}
+
+/* A snapshot of one sequence of 8 tokens, and a live cache beside which it is read. */
+typedef struct desk {
+    mini_bytes bytes;
+    qsa_cache *cache;
+    qsa_seq seq;
+    uint64_t state;
+} desk;
+
+static desk lay_out(uint32_t tokens)
+{
+    const qsa_config config = mini_config();
+    desk d = {.cache = mini_create(&config)};
+    mini_ok(qsa_seq_open(d.cache, &d.seq));
+    mini_feed(d.cache, d.seq, 0, tokens, 1, NULL);
+    d.bytes = saved(d.cache, &d.seq, 1);
+    d.state = mini_state(d.cache, &d.seq, 1);
+    return d;
+}
+
+static void clear(desk *d)
+{
+    mini_free(&d->bytes);
+    qsa_cache_destroy(d->cache);
+}
+
+/* Seals and reads: refused with this status, the detail holds `words`, nothing has changed. Inspecting refuses too. */
+static void refused(desk *d, qsa_status expected, const char *words)
+{
+    parts_seal(d->bytes.data, d->bytes.size);
+    qsa_snapshot snapshot = {.n_sections = 77};
+    qsa_reader reader = mini_reader(&d->bytes);
+    qsa_status status = qsa_snapshot_read(d->cache, MODEL, &reader, &snapshot);
+    if (status != expected || strstr(qsa_error_detail(), words) == NULL)
+        fail_msg("expected %s with \"%s\", found %s: %s", qsa_status_name(expected), words, qsa_status_name(status),
+                 qsa_error_detail());
+    assert_int_equal(snapshot.n_sections, 77);
+    assert_true(mini_state(d->cache, &d->seq, 1) == d->state);
+}
+
+static void put_u32(desk *d, size_t at, uint32_t value)
+{
+    memcpy(d->bytes.data + at, &value, sizeof value);
+}
+
+static void put_u64(desk *d, size_t at, uint64_t value)
+{
+    memcpy(d->bytes.data + at, &value, sizeof value);
+}
+
+/* Gives a part another number of rows, cut or filled with zeros. */
+static void resize_part(desk *d, const char *tag, uint32_t number, uint64_t rows)
+{
+    part p = parts_get(d->bytes.data, d->bytes.size, tag, number);
+    assert_true(p.size > 0 && p.rows > 0);
+    size_t size = p.size / (size_t)p.rows * (size_t)rows, kept = size < p.size ? size : p.size;
+    size_t rest = d->bytes.size - p.data_at - p.size;
+    uint8_t *data = test_alloc(p.data_at + size + rest, 1);
+    memcpy(data, d->bytes.data, p.data_at + kept);
+    memcpy(data + p.data_at + size, d->bytes.data + p.data_at + p.size, rest);
+    free(d->bytes.data);
+    d->bytes.data = data;
+    d->bytes.size = d->bytes.capacity = p.data_at + size + rest;
+    put_u64(d, p.head_at + 8, rows);
+    put_u64(d, p.head_at + 16, size);
+}
+
+static void drop_part(desk *d, const char *tag, uint32_t number)
+{
+    part p = parts_get(d->bytes.data, d->bytes.size, tag, number);
+    assert_true(p.data_at > 0);
+    size_t end = p.data_at + p.size + PARTS_HASH_BYTES;
+    memmove(d->bytes.data + p.head_at, d->bytes.data + end, d->bytes.size - end);
+    d->bytes.size -= end - p.head_at;
+}
+
+static void a_sealed_snapshot_without_changes_is_read(void **state)
+{
+    (void)state;
+    desk d = lay_out(TOKENS);
+    uint8_t *copy = test_alloc(d.bytes.size, 1);
+    memcpy(copy, d.bytes.data, d.bytes.size);
+    parts_seal(d.bytes.data, d.bytes.size);
+    assert_memory_equal(copy, d.bytes.data, d.bytes.size);
+    free(copy);
+    clear(&d);
+}
+
+/* F10, F08: every part has as many rows as the others, or the file is refused, however short it is. */
+static void parts_of_different_length_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tag, *name;
+        uint64_t rows[5];
+    } parts[] = {{"K   ", "K (number 1)", {0, 4, 7, 9, 40}},
+                 {"V   ", "V (number 1)", {0, 4, 7, 9, 40}},
+                 {"RAW ", "raw index keys (number 1)", {0, 4, 7, 9, 40}},
+                 {"POOL", "pooled index keys (number 1)", {0, 1, 3, 4, 40}}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (int r = 0; r < 5; r++) {
+            desk d = lay_out(TOKENS);
+            resize_part(&d, parts[i].tag, 1, parts[i].rows[r]);
+            refused(&d, QSA_E_FORMAT, parts[i].name);
+            clear(&d);
+        }
+    for (uint64_t rows = 0; rows < 20; rows += rows == 7 ? 2 : 1) {
+        desk d = lay_out(TOKENS);
+        resize_part(&d, "TRIP", 0, rows);
+        refused(&d, QSA_E_FORMAT, "rotary triples");
+        clear(&d);
+    }
+}
+
+/* F01, F02, F05, F08: K and V without their index, of any layer, are no snapshot; at 8 tokens, where a wrong index
+ * could not show, as at 40. */
+static void a_missing_part_is_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tag, *words;
+    } parts[] = {{"CONF", "expected configuration"},
+                 {"SEQS", "expected sequences"},
+                 {"TABL", "expected page tables"},
+                 {"EXTS", "expected extents"},
+                 {"TRIP", "expected rotary"},
+                 {"K   ", "expected K (number"},
+                 {"V   ", "expected V (number"},
+                 {"RAW ", "expected raw index"},
+                 {"POOL", "expected pooled index"},
+                 {"HOST", "host section"},
+                 {"END ", ""}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (uint32_t tokens = TOKENS; tokens <= 40; tokens += 32)
+            for (uint32_t number = 0; number < 10; number++) {
+                desk d = lay_out(tokens);
+                if (parts_get(d.bytes.data, d.bytes.size, parts[i].tag, number).data_at > 0) {
+                    drop_part(&d, parts[i].tag, number);
+                    refused(&d, QSA_E_FORMAT, parts[i].words);
+                }
+                clear(&d);
+            }
+}
+
+/* F16: rows and bytes of every section, checksums right. */
+static void hostile_lengths_are_refused(void **state)
+{
+    (void)state;
+    static const uint64_t hostile[] = {
+        0, 1, 7, INT32_MAX, UINT32_MAX, UINT64_C(1) << 32, INT64_MAX, UINT64_MAX, UINT64_C(1) << 63, UINT64_MAX / 12};
+    desk d = lay_out(TOKENS);
+    part all[PARTS_MAX];
+    size_t n = parts_find(d.bytes.data, d.bytes.size, all);
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < sizeof hostile / sizeof *hostile; h++)
+            for (int field = 0; field < 3; field++) { /* rows, bytes, both */
+                desk own = lay_out(TOKENS);
+                if (field != 1)
+                    put_u64(&own, all[i].head_at + 8, hostile[h]);
+                if (field != 0)
+                    put_u64(&own, all[i].head_at + 16, hostile[h]);
+                if (memcmp(own.bytes.data, d.bytes.data, d.bytes.size) != 0)
+                    refused(&own, QSA_E_FORMAT, "");
+                clear(&own);
+            }
+    clear(&d);
+}
+
+/* ---- sequences, tables and extents that could be no cache's ---- */
+
+enum { SEQUENCE_BYTES = 48 };
+
+static void sequences_that_are_no_run_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at, bytes;
+        uint64_t value;
+        const char *words;
+    } changes[] = {
+        {0, 8, (uint64_t)-4, "no run"},
+        {0, 8, 9, "no run"},
+        {0, 8, UINT64_C(1) << 62, "no run"},
+        {8, 8, (uint64_t)-1, "no run"},
+        {8, 8, (UINT64_C(1) << 31) + 1, "no run"},
+        {8, 8, INT64_MAX, "no run"},
+        {8, 8, 65, "number of pages"},
+        {16, 8, UINT64_C(1) << 31, "frame"},
+        {16, 8, (uint64_t)INT64_MIN, "frame"},
+        {24, 8, 3, "window"},
+        {32, 4, 2, "first slot"},
+        {32, 4, 64, "first slot"},
+        {32, 4, UINT32_MAX - 3, "first slot"},
+        {32, 4, 60, "number of pages"},
+        {36, 4, 0, "number of pages"},
+        {36, 4, UINT32_MAX, "number of pages"},
+        {40, 4, 2, "flags"},
+        {40, 4, 0, "flags"},
+        {44, 4, 1, "flags"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        desk d = lay_out(TOKENS);
+        part p = parts_get(d.bytes.data, d.bytes.size, "SEQS", 0);
+        memcpy(d.bytes.data + p.data_at + changes[i].at, &changes[i].value, changes[i].bytes);
+        if (changes[i].at == 40 && changes[i].value == 0)
+            put_u64(&d, p.data_at + 8, 8); /* tokens, but no anchor that was decided */
+        refused(&d, QSA_E_FORMAT, changes[i].words);
+        clear(&d);
+    }
+}
+
+/* A table that names one extent again and again would be longer than the pages that are taken. */
+static void a_page_named_twice_in_one_sequence_is_refused(void **state)
+{
+    (void)state;
+    for (uint32_t pages = 2; pages <= 6000; pages += 2999) { /* the cache has 40 */
+        desk d = lay_out(64);
+        part p = parts_get(d.bytes.data, d.bytes.size, "SEQS", 0);
+        put_u64(&d, p.data_at + 8, (uint64_t)pages * 64);
+        put_u32(&d, p.data_at + 36, pages);
+        resize_part(&d, "TABL", 0, pages); /* zeros: the first extent */
+        refused(&d, QSA_E_FORMAT, "again in one sequence");
+        clear(&d);
+    }
+}
+
+static void tables_and_extents_that_are_not_canonical_are_refused(void **state)
+{
+    (void)state;
+    desk d = lay_out(200); /* 4 pages */
+    part p = parts_get(d.bytes.data, d.bytes.size, "TABL", 0);
+    put_u32(&d, p.data_at, 1);
+    put_u32(&d, p.data_at + 4, 0);
+    refused(&d, QSA_E_FORMAT, "page tables");
+    put_u32(&d, p.data_at, 0);
+    put_u32(&d, p.data_at + 4, UINT32_MAX);
+    refused(&d, QSA_E_FORMAT, "page tables");
+    put_u32(&d, p.data_at + 4, 1);
+    p = parts_get(d.bytes.data, d.bytes.size, "EXTS", 0);
+    put_u32(&d, p.data_at, 4); /* begins later than its sequence does */
+    refused(&d, QSA_E_FORMAT, "extents");
+    put_u32(&d, p.data_at, 0);
+    put_u32(&d, p.data_at + 28, 64); /* ends later */
+    refused(&d, QSA_E_FORMAT, "extents");
+    put_u32(&d, p.data_at + 28, UINT32_MAX);
+    refused(&d, QSA_E_FORMAT, "extents");
+    put_u32(&d, p.data_at + 28, 8);
+    resize_part(&d, "EXTS", 0, 5);
+    refused(&d, QSA_E_FORMAT, "extents");
+    clear(&d);
+    d = lay_out(200);
+    resize_part(&d, "EXTS", 0, 3);
+    refused(&d, QSA_E_FORMAT, "page tables");
+    resize_part(&d, "TABL", 0, 3);
+    refused(&d, QSA_E_FORMAT, "page tables");
+    clear(&d);
+}
+
+/* ---- values ---- */
+
+static void values_that_no_step_could_have_stored_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tag, *words;
+        uint16_t bits; /* bf16 */
+    } changes[] = {
+        {"K   ", "K (number 2)", 0x7fc0},
+        {"K   ", "K (number 2)", 0x7f80},
+        {"V   ", "V (number 2)", 0xff80},
+        {"V   ", "V (number 2)", 0x5c01},
+        {"RAW ", "raw index keys (number 2)", 0x7f81},
+        {"POOL", "pooled index keys (number 2)", 0xffff},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        desk d = lay_out(TOKENS);
+        part p = parts_get(d.bytes.data, d.bytes.size, changes[i].tag, 2);
+        memcpy(d.bytes.data + p.data_at + p.size - 2, &changes[i].bits, 2);
+        refused(&d, QSA_E_FORMAT, changes[i].words);
+        clear(&d);
+    }
+    desk d = lay_out(TOKENS);
+    put_u32(&d, parts_get(d.bytes.data, d.bytes.size, "TRIP", 0).data_at + 8, (1u << 24) + 1);
+    refused(&d, QSA_E_FORMAT, "beyond 2^24");
+    clear(&d);
+}
+
+/* ---- head, configuration, host sections ---- */
+
+static void another_version_is_refused_with_both_values(void **state)
+{
+    (void)state;
+    desk d = lay_out(TOKENS);
+    put_u32(&d, 8, 2);
+    refused(&d, QSA_E_UNSUPPORTED, "version 2 in the file, 1 here");
+    put_u32(&d, 8, 1);
+    put_u32(&d, 12, 1);
+    refused(&d, QSA_E_UNSUPPORTED, "");
+    put_u32(&d, 12, 0);
+    d.bytes.data[7] = '\r'; /* what a text-mode copy would do */
+    refused(&d, QSA_E_FORMAT, "does not begin as one");
+    clear(&d);
+}
+
+/* The 26 fields of 4 bytes behind the two digests, one by one. */
+static void another_shape_is_refused_field_by_field(void **state)
+{
+    (void)state;
+    for (size_t field = 0; field < 22; field++) { /* all but the number of host sections */
+        desk d = lay_out(TOKENS);
+        part p = parts_get(d.bytes.data, d.bytes.size, "CONF", 0);
+        uint32_t value;
+        memcpy(&value, d.bytes.data + p.data_at + 16 + 4 * field, 4);
+        for (int change = 0; change < 3; change++) {
+            put_u32(&d, p.data_at + 16 + 4 * field, change == 0 ? value * 2 + 2 : change == 1 ? value + 1 : UINT32_MAX);
+            parts_seal(d.bytes.data, d.bytes.size);
+            qsa_snapshot snapshot;
+            qsa_reader reader = mini_reader(&d.bytes);
+            qsa_status status = qsa_snapshot_read(d.cache, MODEL, &reader, &snapshot);
+            assert_true(status == QSA_E_UNSUPPORTED || status == QSA_E_FORMAT);
+            assert_true(mini_state(d.cache, &d.seq, 1) == d.state);
+        }
+        clear(&d);
+    }
+}
+
+static void host_sections_are_counted_and_differ(void **state)
+{
+    (void)state;
+    desk d = lay_out(TOKENS);
+    part conf = parts_get(d.bytes.data, d.bytes.size, "CONF", 0);
+    const size_t count_at = conf.data_at + conf.size - 4;
+    for (uint32_t n = 0; n < 4; n++) {
+        put_u32(&d, count_at, n);
+        if (n != 2)
+            refused(&d, QSA_E_FORMAT, n < 2 ? "expected end" : "expected a host section");
+    }
+    put_u32(&d, count_at, QSA_SNAPSHOT_MAX_SECTIONS + 1);
+    refused(&d, QSA_E_FORMAT, "host sections, at most");
+    put_u32(&d, count_at, 2);
+    put_u32(&d, parts_get(d.bytes.data, d.bytes.size, "HOST", 9).head_at + 4, 7);
+    refused(&d, QSA_E_FORMAT, "repeated");
+    clear(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sealed_snapshot_without_changes_is_read),
+        cmocka_unit_test(parts_of_different_length_are_refused_by_name),
+        cmocka_unit_test(a_missing_part_is_refused_by_name),
+        cmocka_unit_test(hostile_lengths_are_refused),
+        cmocka_unit_test(sequences_that_are_no_run_are_refused),
+        cmocka_unit_test(a_page_named_twice_in_one_sequence_is_refused),
+        cmocka_unit_test(tables_and_extents_that_are_not_canonical_are_refused),
+        cmocka_unit_test(values_that_no_step_could_have_stored_are_refused),
+        cmocka_unit_test(another_version_is_refused_with_both_values),
+        cmocka_unit_test(another_shape_is_refused_field_by_field),
+        cmocka_unit_test(host_sections_are_counted_and_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
