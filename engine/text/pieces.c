@@ -10,14 +10,14 @@
 #include <pcre2.h>
 
 /* White space as Unicode lists it. PCRE2's own \s is wider (U+180E) or, without UCP, ASCII only. */
-#define BLANK "\\t\\x0b\\x0c \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define LINE_END "\\r\\n"
-#define SPACE BLANK LINE_END
+#define SPACE                                                                                                          \
+    LINE_END "\\t\\x0b\\x0c \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define LETTER "\\p{L}"
 #define NUMBER "\\p{N}"
 
-/* The alternatives in order; WORD is what words are made of. Possessive repeats give up nothing here, and keep a long
- * piece from being matched backwards:
+/* The alternatives in order; WORD is what words are made of. Possessive repeats (++) give up nothing here, and keep a
+ * long piece from being matched backwards:
  *   contractions; a word and one character before it; a number character; other signs with a space before and line
  *   ends after them; space up to and with its last line end; space that leaves its last character to what follows;
  *   space. */
@@ -25,7 +25,7 @@
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)"                                                                                     \
     "|[^" LINE_END LETTER NUMBER "]?[" WORD "]++"                                                                      \
     "|" NUMBER "| ?[^" SPACE WORD NUMBER "]++[" LINE_END "]*+"                                                         \
-    "|(?:[" BLANK "]*+[" LINE_END "])++"                                                                               \
+    "|[" SPACE "]*[" LINE_END "]"                                                                                      \
     "|[" SPACE "]+(?![^" SPACE "])"                                                                                    \
     "|[" SPACE "]++"
 
@@ -38,6 +38,7 @@ static const struct {
 
 struct pre_tokenizer {
     pcre2_code *code;
+    pcre2_match_context *context;
 };
 
 struct piece_matcher {
@@ -60,6 +61,27 @@ static qsa_status fail_pcre2(qsa_status status, const char *doing, int error, si
     return engine_fail(status, "%s at byte %zu: %s", doing, at, (const char *)message);
 }
 
+static qsa_status compile(pre_tokenizer *pre, const char *pattern)
+{
+    int error;
+    PCRE2_SIZE at;
+    /* Anchored here and not in each match: PCRE2 leaves the compiled code aside for matches that ask for it. */
+    pre->code =
+        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_ANCHORED, &error, &at, NULL);
+    if (!pre->code)
+        return fail_pcre2(error == PCRE2_ERROR_HEAP_FAILED ? QSA_E_MEMORY : QSA_E_UNSUPPORTED, "pre-tokenizer pattern",
+                          error, at);
+    /* Where there is no compiler to machine code, matching is only slower. */
+    pcre2_jit_compile(pre->code, PCRE2_JIT_COMPLETE);
+    pre->context = pcre2_match_context_create(NULL);
+    if (!pre->context)
+        return engine_fail(QSA_E_MEMORY, "no memory for a pre-tokenizer");
+    /* PCRE2's limit guards against patterns that take exponential time. These take linear time, and the limit would only
+     * stop pieces of more than ten million characters. */
+    pcre2_set_match_limit(pre->context, UINT32_MAX);
+    return QSA_OK;
+}
+
 qsa_status pre_tokenizer_create(const char *kind, pre_tokenizer **out_pre)
 {
     const char *pattern = find_pattern(kind);
@@ -69,18 +91,11 @@ qsa_status pre_tokenizer_create(const char *kind, pre_tokenizer **out_pre)
     pre_tokenizer *pre = calloc(1, sizeof *pre);
     if (!pre)
         return engine_fail(QSA_E_MEMORY, "no memory for a pre-tokenizer");
-    int error;
-    PCRE2_SIZE at;
-    /* Anchored here and not in each match: PCRE2 leaves the compiled code aside for matches that ask for it. */
-    pre->code =
-        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_ANCHORED, &error, &at, NULL);
-    if (!pre->code) {
-        free(pre);
-        return fail_pcre2(error == PCRE2_ERROR_HEAP_FAILED ? QSA_E_MEMORY : QSA_E_UNSUPPORTED, "pre-tokenizer pattern",
-                          error, at);
+    qsa_status status = compile(pre, pattern);
+    if (status != QSA_OK) {
+        pre_tokenizer_destroy(pre);
+        return status;
     }
-    /* Where there is no compiler to machine code, matching is only slower. */
-    pcre2_jit_compile(pre->code, PCRE2_JIT_COMPLETE);
     *out_pre = pre;
     return QSA_OK;
 }
@@ -89,6 +104,7 @@ void pre_tokenizer_destroy(pre_tokenizer *pre)
 {
     if (!pre)
         return;
+    pcre2_match_context_free(pre->context);
     pcre2_code_free(pre->code);
     free(pre);
 }
@@ -119,7 +135,7 @@ qsa_status piece_matcher_next(piece_matcher *matcher, text_span text, size_t beg
 {
     /* The text is known to be valid; checked anew for each piece it would take quadratic time. */
     int found = pcre2_match(matcher->pre->code, (PCRE2_SPTR)text.bytes, text.count, begin, PCRE2_NO_UTF_CHECK,
-                            matcher->data, NULL);
+                            matcher->data, matcher->pre->context);
     if (found < 0)
         return fail_pcre2(found == PCRE2_ERROR_NOMEMORY ? QSA_E_MEMORY : QSA_E_LIMIT, "cutting text into pieces", found,
                           begin);

@@ -364,6 +364,28 @@ static void pieces_are_those_of_the_usual_patterns(void **state)
     }
 }
 
+/* PCRE2 by itself gives up after ten million steps. */
+static void pieces_may_be_very_long(void **state)
+{
+    (void)state;
+    enum { BYTES = 12 << 20 };
+    static const char *const units[] = {"a", " ", "\n", "!", " \n"};
+    char *text = test_alloc(BYTES, 1);
+    pre_tokenizer *pre;
+    piece_matcher *matcher;
+    assert_int_equal(pre_tokenizer_create("qwen35", &pre), QSA_OK);
+    assert_int_equal(piece_matcher_create(pre, &matcher), QSA_OK);
+    for (size_t i = 0; i < COUNT(units); i++) {
+        size_t unit = strlen(units[i]);
+        for (size_t at = 0; at < BYTES; at += unit)
+            memcpy(text + at, units[i], unit);
+        assert_int_equal(next_end(matcher, text, BYTES, 0), BYTES);
+    }
+    piece_matcher_destroy(matcher);
+    pre_tokenizer_destroy(pre);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +399,7 @@ int main(void)
         cmocka_unit_test(pieces_follow_the_rules_of_both_kinds),
         cmocka_unit_test(pieces_of_the_two_kinds_differ_in_marks),
         cmocka_unit_test(pieces_are_those_of_the_usual_patterns),
+        cmocka_unit_test(pieces_may_be_very_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
