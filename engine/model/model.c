@@ -123,7 +123,8 @@ void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info) {
 
 qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, bool specials,
                             int32_t **out_tokens, size_t *out_n) {
-    return tokenizer_encode(model->tokens, text, length, specials, out_tokens, out_n);
+    tokenizer_specials recognised = specials ? TOKENIZER_SPECIALS_ALL : TOKENIZER_SPECIALS_NONE;
+    return tokenizer_encode(model->tokens, text, length, recognised, out_tokens, out_n);
 }
 
 qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const char **out_bytes, size_t *out_length) {

@@ -70,8 +70,8 @@ bool tokenizer_ends_with(const tokenizer *tokens, int32_t *out_id);
  * could end a turn or open another. (The reference and other engines recognise user-defined tokens in any text.) */
 typedef enum tokenizer_specials {
     TOKENIZER_SPECIALS_NONE,
-    TOKENIZER_SPECIALS_USER_DEFINED, /* type 4 */
-    TOKENIZER_SPECIALS_ALL           /* types 3 and 4 */
+    TOKENIZER_SPECIALS_ALL,         /* types 3 and 4 */
+    TOKENIZER_SPECIALS_USER_DEFINED /* type 4 only */
 } tokenizer_specials;
 
 /* Time O(n log n), memory O(n). *out_ids [*out_count] is the caller's to free(), also if the text is empty.
