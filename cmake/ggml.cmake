@@ -111,7 +111,7 @@ function(qsa_build_ggml SOURCE)
     set(${option} OFF CACHE BOOL "Pinned by cmake/ggml.cmake" FORCE)
   endforeach()
   # Twice the speed in prompts. Its bits are the same for any number of columns but one, so the engine never multiplies
-  # a single column (engine/model/linear.c).
+  # a single column (engine/model/library.c).
   set(GGML_LLAMAFILE ON CACHE BOOL "Pinned by cmake/ggml.cmake" FORCE)
   set(GGML_NATIVE ON CACHE BOOL "Use every instruction of this machine in ggml")
   # Variables of this function, which ggml's folder inherits and ours do not. Its warnings are not ours to mend, and a
@@ -120,6 +120,7 @@ function(qsa_build_ggml SOURCE)
   set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} -w")
   set(CMAKE_BUILD_TYPE Release)
   add_subdirectory(${SOURCE} ${PROJECT_BINARY_DIR}/ggml-${QSA_GGML_VERSION} EXCLUDE_FROM_ALL SYSTEM)
+  target_compile_options(ggml-cpu PRIVATE $<$<COMPILE_LANGUAGE:C>:-include$<SEMICOLON>${PROJECT_SOURCE_DIR}/cmake/ggml_wait.h>)
 endfunction()
 
 if(QSA_SYSTEM_GGML)
