@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* qsa run: reads a file, then a text, and continues. */
+#define _POSIX_C_SOURCE 200809L /* sigaction, isatty */
+#include "clock.h"
+#include "commands.h"
+#include "engine_options.h"
+#include "memory.h"
+#include "utf8.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char COMMAND[] = "run";
+enum { DEFAULT_TOKENS = 256, EXIT_INTERRUPTED = 130 };
+
+/* ---- the command line ---- */
+
+typedef struct request {
+    const char *model, *file, *text;
+    uint32_t tokens;
+    bool specials, help;
+    qsa_weights weights;
+    qsa_context_options context;
+    qsa_sampler_options sampler;
+} request;
+
+enum {
+    OPTION_TEMP = ENGINE_OPTION_END,
+    OPTION_TOP_K,
+    OPTION_TOP_P,
+    OPTION_MIN_P,
+    OPTION_SEED,
+    OPTION_WEIGHTS,
+    OPTION_SPECIALS
+};
+
+static const struct option LONGS[] = {{"model", required_argument, NULL, 'm'},
+                                      {"file", required_argument, NULL, 'f'},
+                                      {"prompt", required_argument, NULL, 'p'},
+                                      {"tokens", required_argument, NULL, 'n'},
+                                      {"context", required_argument, NULL, 'c'},
+                                      {"temp", required_argument, NULL, OPTION_TEMP},
+                                      {"top-k", required_argument, NULL, OPTION_TOP_K},
+                                      {"top-p", required_argument, NULL, OPTION_TOP_P},
+                                      {"min-p", required_argument, NULL, OPTION_MIN_P},
+                                      {"seed", required_argument, NULL, OPTION_SEED},
+                                      {"weights", required_argument, NULL, OPTION_WEIGHTS},
+                                      {"specials", no_argument, NULL, OPTION_SPECIALS},
+                                      {"help", no_argument, NULL, 'h'},
+                                      ENGINE_OPTIONS,
+                                      {NULL, 0, NULL, 0}};
+
+static void print_usage(void)
+{
+    fputs("usage: qsa run [-m MODEL.gguf] [-f FILE] [-p TEXT] [OPTION...]\n"
+          "\n"
+          "Reads the file, then the text, and continues. The generated text alone goes to standard output; rates, "
+          "memory\n"
+          "and how sparse the attention was go to standard error.\n"
+          "\n"
+          "  -m, --model FILE    a qwen4exp GGUF, or the first of a split one; default: the embedded model, which\n"
+          "                      continues text that it has read\n"
+          "  -f, --file FILE     text to read first\n"
+          "  -p, --prompt TEXT   text to read then\n"
+          "  -n, --tokens N      tokens to generate, 0 to 2147483647; 0: read only; default 256\n"
+          "  -c, --context N     tokens that the cache holds, 1 to the model's; default: as many as are needed\n",
+          stdout);
+    fputs(ENGINE_OPTIONS_USAGE, stdout);
+    fputs("      --weights KIND  native (default): as in the file, mapped; f32: dequantised at load\n"
+          "      --temp X        temperature; 0 (default): greedy\n"
+          "      --top-k N       sample from the N likeliest tokens only; 0 (default): all\n"
+          "      --top-p X       sample from the likeliest tokens that together have probability X, above 0 to 1\n"
+          "      --min-p X       leave out tokens less likely than X times the likeliest, 0 to 1\n"
+          "      --seed N        of the sampler; default 0\n"
+          "      --specials      recognise special tokens in the text\n"
+          "  -h, --help          this text\n",
+          stdout);
+}
+
+static bool take_sampler(const options *o, int option, request *r)
+{
+    int64_t seed;
+    switch (option) {
+    case OPTION_TEMP:
+        return options_number(o, option, 0, 1000, &r->sampler.temperature);
+    case OPTION_TOP_K:
+        return options_count(o, option, 0, INT32_MAX, &r->sampler.top_k);
+    case OPTION_TOP_P:
+        if (!options_number(o, option, 0, 1, &r->sampler.top_p))
+            return false;
+        if (r->sampler.top_p > 0)
+            return true;
+        options_say(COMMAND, "option --top-p must be above 0");
+        return false;
+    case OPTION_MIN_P:
+        return options_number(o, option, 0, 1, &r->sampler.min_p);
+    default:
+        if (!options_integer(o, option, 0, INT64_MAX, &seed))
+            return false;
+        r->sampler.seed = (uint64_t)seed;
+        return true;
+    }
+}
+
+static bool take_option(const options *o, int option, request *r)
+{
+    static const char *const kinds[] = {"native", "f32", NULL};
+    int kind = 0;
+    switch (option) {
+    case 'm':
+        r->model = optarg;
+        return true;
+    case 'f':
+        r->file = optarg;
+        return true;
+    case 'p':
+        r->text = optarg;
+        return true;
+    case 'n':
+        return options_count(o, option, 0, INT32_MAX, &r->tokens);
+    case 'c':
+        return options_count(o, option, 1, INT32_MAX, &r->context.context);
+    case 'h':
+        r->help = true;
+        return true;
+    case OPTION_SPECIALS:
+        r->specials = true;
+        return true;
+    case OPTION_WEIGHTS:
+        if (!options_choice(o, option, kinds, &kind))
+            return false;
+        r->weights = kind == 0 ? QSA_WEIGHTS_NATIVE : QSA_WEIGHTS_F32;
+        return true;
+    default:
+        return take_sampler(o, option, r);
+    }
+}
+
+static bool parse(int argc, char **argv, request *r)
+{
+    const options o = {COMMAND, argc, argv, "m:f:p:n:c:t:h", LONGS, NULL};
+    *r = (request){.tokens = DEFAULT_TOKENS};
+    engine_options_init(&r->context);
+    qsa_sampler_options_init(&r->sampler);
+    for (int option; (option = options_next(&o)) != -1;) {
+        if (option == '?')
+            return false;
+        int taken = engine_option(&o, option, &r->context);
+        if (taken < 0 || (taken == 0 && !take_option(&o, option, r)))
+            return false;
+    }
+    if (!r->help && !r->file && !r->text) {
+        options_say(COMMAND, "nothing to read: give a file with -f, a text with -p, or both");
+        return false;
+    }
+    return true;
+}
+
+/* ---- the prompt ---- */
+
+typedef struct text_buffer {
+    char *bytes;
+    size_t n, capacity;
+} text_buffer;
+
+static void add_bytes(text_buffer *text, const char *bytes, size_t n)
+{
+    text->bytes = memory_grow(text->bytes, &text->capacity, text->n + n + 1, 1);
+    memcpy(text->bytes + text->n, bytes, n);
+    text->n += n;
+}
+
+static bool add_file(text_buffer *text, const char *path)
+{
+    char block[65536];
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        options_say(COMMAND, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;)
+        add_bytes(text, block, n);
+    bool is_read = !ferror(file);
+    if (!is_read)
+        options_say(COMMAND, "%s: %s", path, strerror(errno)); /* a directory opens, but cannot be read */
+    fclose(file);
+    return is_read;
+}
+
+typedef struct prompt {
+    int32_t *tokens;
+    size_t n;
+} prompt;
+
+static bool read_prompt(const request *r, const qsa_model *model, prompt *out)
+{
+    text_buffer text = {0};
+    bool is_good = !r->file || add_file(&text, r->file);
+    if (is_good && r->text)
+        add_bytes(&text, r->text, strlen(r->text));
+    if (is_good && text.n == 0) {
+        options_say(COMMAND, "the text to read is empty");
+        is_good = false;
+    }
+    if (is_good && qsa_model_encode(model, text.bytes, text.n, r->specials, &out->tokens, &out->n) != QSA_OK) {
+        engine_say(COMMAND);
+        is_good = false;
+    }
+    free(text.bytes);
+    return is_good;
+}
+
+/* The context asked for, or what prompt and answer need; at most the model's. */
+static bool plan_context(request *r, const qsa_model_info *info, size_t prompt_tokens)
+{
+    uint32_t *context = &r->context.context;
+    if (*context > info->context) {
+        options_say(COMMAND, "context %" PRIu32 ": this model takes 1 to %" PRIu32 " tokens", *context, info->context);
+        return false;
+    }
+    if (*context == 0) {
+        const uint64_t wanted = (uint64_t)prompt_tokens + r->tokens;
+        *context = wanted < info->context ? (uint32_t)wanted : info->context;
+    }
+    if (prompt_tokens > *context) {
+        options_say(COMMAND, "the prompt has %zu tokens, more than the context of %" PRIu32, prompt_tokens, *context);
+        return false;
+    }
+    return true;
+}
+
+/* ---- running ---- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* The first Ctrl-C ends the work at the next token, a second one the program. */
+static void catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+}
+
+typedef struct generation {
+    const request *r;
+    const qsa_model *model;
+    qsa_model_info info;
+    qsa_context *context;
+    qsa_session *session;
+    qsa_sampler *sampler;
+    float *logits;
+    char kept[8]; /* bytes of a character that is not whole yet */
+    size_t n_kept;
+    uint64_t generated;
+    double prompt_seconds, decode_seconds;
+    const char *ending; /* why it stopped */
+} generation;
+
+static void show_progress(size_t fed, size_t n, double seconds)
+{
+    enum { WIDTH = 30 };
+    char bar[WIDTH + 1];
+    for (int i = 0; i < WIDTH; i++)
+        bar[i] = (size_t)i * n < fed * WIDTH ? '#' : '.';
+    bar[WIDTH] = '\0';
+    fprintf(stderr, "\rreading [%s] %zu of %zu tokens, %.0f tokens/s ", bar, fed, n,
+            seconds > 0 ? (double)fed / seconds : 0);
+    fputs(fed == n ? "\r\033[K" : "", stderr); /* done: the line goes, the summary will tell */
+    fflush(stderr);
+}
+
+/* Chunk by chunk, so that Ctrl-C is heard between two. */
+static bool read_tokens(generation *g, const prompt *p)
+{
+    const bool shows = isatty(STDERR_FILENO);
+    const double begin = clock_seconds();
+    for (size_t fed = 0; fed < p->n && !interrupted;) {
+        const size_t left = p->n - fed, n = left < g->r->context.chunk ? left : g->r->context.chunk;
+        if (qsa_session_feed(g->session, p->tokens + fed, n, n == left ? g->logits : NULL, NULL, NULL) != QSA_OK) {
+            engine_say(COMMAND);
+            return false;
+        }
+        fed += n;
+        g->prompt_seconds = clock_seconds() - begin;
+        if (shows)
+            show_progress(fed, p->n, g->prompt_seconds);
+    }
+    return true;
+}
+
+static bool write_out(const char *bytes, size_t n)
+{
+    if (n == 0 || (fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0))
+        return true;
+    options_say(COMMAND, "cannot write to standard output: %s", strerror(errno));
+    return false;
+}
+
+/* Writes what is whole of the bytes kept and those of a token. */
+static bool write_token(generation *g, int32_t token)
+{
+    const char *bytes;
+    size_t n;
+    if (qsa_model_token_bytes(g->model, token, &bytes, &n) != QSA_OK) {
+        engine_say(COMMAND);
+        return false;
+    }
+    char *text = memory_new(g->n_kept + n, 1);
+    memcpy(text, g->kept, g->n_kept);
+    memcpy(text + g->n_kept, bytes, n);
+    n += g->n_kept;
+    const size_t whole = utf8_whole(text, n);
+    g->n_kept = n - whole;
+    memcpy(g->kept, text + whole, g->n_kept);
+    const bool is_written = write_out(text, whole);
+    free(text);
+    return is_written;
+}
+
+/* One token. False at the end: either with an ending, or after an error was said. */
+static bool generate_token(generation *g)
+{
+    int32_t token;
+    if (qsa_sampler_next(g->sampler, g->logits, &token) != QSA_OK) {
+        engine_say(COMMAND);
+        return false;
+    }
+    if (token == g->info.eos) {
+        g->ending = "end of text";
+        return false;
+    }
+    if (!write_token(g, token))
+        return false;
+    g->generated++;
+    if (g->generated == g->r->tokens) {
+        g->ending = "";
+        return false;
+    }
+    if (qsa_session_tokens(g->session) == g->r->context.context) {
+        g->ending = "the context is full";
+        return false;
+    }
+    if (qsa_session_feed(g->session, &token, 1, g->logits, NULL, NULL) != QSA_OK) {
+        engine_say(COMMAND);
+        return false;
+    }
+    return true;
+}
+
+static bool generate(generation *g)
+{
+    const double begin = clock_seconds();
+    g->ending = g->r->tokens == 0 || interrupted ? "" : NULL;
+    while (!g->ending && !interrupted && generate_token(g))
+        ;
+    g->decode_seconds = clock_seconds() - begin;
+    return (g->ending || interrupted) && write_out(g->kept, g->n_kept);
+}
+
+static double rate(uint64_t tokens, double seconds)
+{
+    return seconds > 0 ? (double)tokens / seconds : 0;
+}
+
+static void print_summary(const generation *g)
+{
+    const uint64_t fed = qsa_session_tokens(g->session), read = g->generated > 1 ? fed - (g->generated - 1) : fed;
+    if (isatty(STDOUT_FILENO))
+        fputc('\n', stderr);
+    if (interrupted)
+        fputs("interrupted\n", stderr);
+    else if (g->ending && g->ending[0])
+        fprintf(stderr, "stopped: %s\n", g->ending);
+    fprintf(stderr, "prompt    %" PRIu64 " tokens in %.2f s, %.1f tokens/s\n", read, g->prompt_seconds,
+            rate(read, g->prompt_seconds));
+    fprintf(stderr, "decode    %" PRIu64 " tokens in %.2f s, %.1f tokens/s\n", g->generated, g->decode_seconds,
+            rate(g->generated, g->decode_seconds));
+    engine_print_summary(g->context, &g->info, (double)fed * ((double)fed + 1) / 2);
+}
+
+static bool open_generation(generation *g)
+{
+    g->logits = memory_new(g->info.vocabulary, sizeof *g->logits);
+    if (qsa_context_create(g->model, &g->r->context, &g->context) == QSA_OK &&
+        qsa_session_open(g->context, &g->session) == QSA_OK &&
+        qsa_sampler_create(&g->r->sampler, g->info.vocabulary, &g->sampler) == QSA_OK)
+        return true;
+    engine_say(COMMAND);
+    return false;
+}
+
+static int run_prompt(const request *r, const qsa_model *model, const qsa_model_info *info, const prompt *p)
+{
+    generation g = {.r = r, .model = model, .info = *info};
+    bool is_good = open_generation(&g);
+    if (is_good) {
+        catch_interrupts();
+        is_good = read_tokens(&g, p) && generate(&g);
+        print_summary(&g);
+    }
+    qsa_sampler_destroy(g.sampler);
+    qsa_session_close(g.session);
+    qsa_context_destroy(g.context);
+    free(g.logits);
+    return !is_good ? EXIT_FAILURE : interrupted ? EXIT_INTERRUPTED : EXIT_SUCCESS;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    request r;
+    if (!parse(argc, argv, &r))
+        return EXIT_USAGE;
+    if (r.help) {
+        print_usage();
+        return EXIT_SUCCESS;
+    }
+    qsa_model *model;
+    if (!engine_open_model(COMMAND, r.model, r.weights, &model))
+        return EXIT_FAILURE;
+    qsa_model_info info;
+    qsa_model_get_info(model, &info);
+    prompt p = {0};
+    int status = EXIT_FAILURE;
+    if (read_prompt(&r, model, &p) && plan_context(&r, &info, p.n))
+        status = run_prompt(&r, model, &info, &p);
+    free(p.tokens);
+    qsa_model_close(model);
+    return status;
+}
