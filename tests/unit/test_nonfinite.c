@@ -166,7 +166,7 @@ static void largest_and_smallest_numbers_are_taken(void **state)
         for (size_t all = 0; all <= sizeof values / sizeof *values; all++) {
             qsa_config config = world_mini();
             config.kv_type = (qsa_kv_type)kv;
-            config.profile = (qsa_profile)kv;
+            config.profile = (qsa_profile)(kv % QSA_PROFILE_COUNT);
             world_batch batch = world_batch_open(&config, 40, 1);
             for (uint32_t t = 0; t < 40; t++)
                 for (int tensor = 0; tensor < WORLD_INPUTS; tensor++) {
