@@ -44,7 +44,6 @@ typedef struct qsa_counters {
     uint64_t k_rows_read;   /* (query, kv head, token) K rows that entered attention; V likewise */
     uint64_t pages_taken;   /* from the free list */
     uint64_t pages_copied;  /* copy on write */
-    uint64_t allocations;   /* calls of the allocator since create */
 } qsa_counters;
 
 /* Creates an empty cache. The cache owns everything it allocates; config and the norm weights are copied.

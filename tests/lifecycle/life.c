@@ -57,7 +57,17 @@ static void open_one(life *l, walker *one)
     *one = (walker){.open = true, .seq = seq, .images = life_below(l, 2) == 0};
 }
 
-static void close_one(life *l, walker *one)
+walker *life_open(life *l)
+{
+    walker *one = l->walkers;
+    while (one->open)
+        one++;
+    open_one(l, one);
+    one->images = false;
+    return one;
+}
+
+void life_close(life *l, walker *one)
 {
     life_expect(l, "close", qsa_seq_close(l->cache, one->seq) == QSA_OK);
     life_expect(l, "a closed handle", qsa_seq_close(l->cache, one->seq) == QSA_E_SEQUENCE);
@@ -186,7 +196,7 @@ static const deed deeds[] = {
     {"shift", 3, shift_one, NULL},
     {"window", 3, window_one, NULL},
     {"fork or copy", 8, derive_one, NULL},
-    {"close", 4, close_one, NULL},
+    {"close", 4, life_close, NULL},
     {"append badly", 2, life_bad_append, NULL},
     {"verify the index", 1, verify_index, NULL},
     {"compact", 2, NULL, compact},
@@ -232,6 +242,7 @@ life *life_begin(const life_rules *rules, uint64_t seed, const uint8_t *bytes, s
     l->chance = seed << 32;
     l->bytes = bytes;
     l->n_bytes = n_bytes;
+    l->doing = "begin";
     l->shape = world_oracle_shape(&rules->config);
     l->cache = world_create(&l->rules.config);
     return l;
@@ -242,7 +253,7 @@ void life_end(life *l)
     l->doing = "the end";
     for (uint32_t i = 0; i < l->rules.sequences; i++)
         if (l->walkers[i].open)
-            close_one(l, &l->walkers[i]);
+            life_close(l, &l->walkers[i]);
     life_expect(l, "every page is free again", qsa_cache_free_tokens(l->cache) == l->rules.config.capacity_tokens);
     life_compare(l);
     qsa_cache_destroy(l->cache);

@@ -58,6 +58,15 @@ uint64_t walker_digest(const life *l, walker *one);
 /* All sequences of the cache are those of the model. */
 void life_compare(life *l);
 
+/* ---- deeds by hand, for tests that know what they want ---- */
+
+/* Opens a sequence in both. */
+walker *life_open(life *l);
+/* One step of n tokens, of which `keep` stay; every query is compared. position is read for a sequence never fed and must
+ * be the frontier of another. */
+void life_feed(life *l, walker *one, int64_t position, uint32_t n, uint32_t keep);
+void life_close(life *l, walker *one);
+
 /* ---- the verbs, in life_step.c and life_saved.c ---- */
 
 void life_step(life *l);

@@ -20,23 +20,30 @@ static uint32_t choose_tokens(life *l, const walker *one)
     return life_below(l, 6) == 0 ? 1 + life_below(l, 60) : 1 + life_below(l, 5);
 }
 
-static void plan_entry(life *l, plan *p, walker *one)
+static void plan_entry(plan *p, walker *one, int64_t position, uint32_t n)
 {
-    const uint32_t n = choose_tokens(l, one), e = p->n;
-    if (one->n + n > l->rules.longest || p->tokens + n > l->rules.config.max_step_tokens)
-        return;
-    int64_t position = one->placed ? one->anchor + one->n : life_below(l, 2) * (int64_t)life_below(l, 5000);
+    const uint32_t e = p->n;
     for (uint32_t t = 0; t < n; t++) {
         int32_t frame = (int32_t)one->frame, at = (int32_t)position + (int32_t)t - frame;
         p->triples[e][t] = one->images ? (qsa_triple){frame + at / 7, frame + at / 7 + at % 3, frame + at / 7 + at % 5}
                                        : (qsa_triple){frame + at, frame + at, frame + at};
     }
     p->who[e] = one;
-    p->keep[e] = life_below(l, 3) == 0 ? life_below(l, n + 1) : n;
+    p->keep[e] = n;
     p->entries[e] =
         (qsa_entry){.seq = one->seq, .position = position, .tokens = n, .triples = one->images ? p->triples[e] : NULL};
     p->tokens += n;
     p->n++;
+}
+
+static void plan_some(life *l, plan *p, walker *one)
+{
+    const uint32_t n = choose_tokens(l, one);
+    if (one->n + n > l->rules.longest || p->tokens + n > l->rules.config.max_step_tokens)
+        return;
+    plan_entry(p, one, one->placed ? one->anchor + one->n : life_below(l, 2) * (int64_t)life_below(l, 5000), n);
+    if (life_below(l, 3) == 0)
+        p->keep[p->n - 1] = life_below(l, n + 1);
 }
 
 /* Of a long entry the first, the last and a few between. */
@@ -118,7 +125,7 @@ static void expect_busy(life *l, qsa_seq seq)
     life_expect(l, "busy", status == QSA_E_BUSY);
 }
 
-static void run_plan(life *l, plan *p)
+static void run_plan(life *l, plan *p, bool commit)
 {
     qsa_step *step;
     qsa_status status = qsa_step_begin(l->cache, p->entries, p->n, &step);
@@ -131,7 +138,6 @@ static void run_plan(life *l, plan *p)
     life_expect(l, "layers", world_layers(step, &batch, 0, p->tokens, way) == QSA_OK);
     for (uint32_t e = 0, token = 0; e < p->n; token += p->entries[e++].tokens)
         compare_entry(l, p, e, &batch, token);
-    bool commit = life_below(l, 6) != 0;
     if (commit)
         life_expect(l, "commit", qsa_step_commit(step, p->keep) == QSA_OK);
     else
@@ -146,9 +152,20 @@ void life_step(life *l)
     plan *p = test_alloc(1, sizeof *p);
     for (uint32_t i = 0; i < l->rules.sequences; i++)
         if (l->walkers[i].open && life_below(l, 3) == 0)
-            plan_entry(l, p, &l->walkers[i]);
+            plan_some(l, p, &l->walkers[i]);
     if (p->n > 0)
-        run_plan(l, p);
+        run_plan(l, p, life_below(l, 6) != 0);
+    free(p);
+}
+
+void life_feed(life *l, walker *one, int64_t position, uint32_t n, uint32_t keep)
+{
+    plan *p = test_alloc(1, sizeof *p);
+    l->doing = "feed";
+    plan_entry(p, one, position, n);
+    p->keep[0] = keep;
+    run_plan(l, p, true);
+    life_compare(l);
     free(p);
 }
 

@@ -11,7 +11,7 @@
 
 enum { VERBS_OF_A_LIFE = 2500 };
 
-static uint64_t mini_verbs = 10000, narrow_verbs = 600, replay_seed;
+static uint64_t mini_verbs = 10000, narrow_verbs = 300, replay_seed;
 static bool replay;
 
 static void live(life_rules (*rules_of)(uint64_t seed), uint64_t verbs)
