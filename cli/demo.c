@@ -98,7 +98,7 @@ static bool read_text(demo *d, const char *text, float *logits)
 {
     int32_t *tokens;
     size_t n;
-    if (qsa_model_encode(d->model, text, strlen(text), false, &tokens, &n) != QSA_OK) {
+    if (qsa_model_encode(d->model, text, strlen(text), QSA_SPECIALS_NONE, &tokens, &n) != QSA_OK) {
         engine_say(COMMAND);
         return false;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa inspect: what QSA needs to know about a model file, on one screen. */
 #include "commands.h"
+#include "model_config.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -24,35 +25,12 @@ static const char DENSE_WARNING[] = "compress_ratios is missing or all 0 althoug
 
 /* ---- gathering ---- */
 
-static qsa_config cache_config(const qsa_model_info *info)
-{
-    qsa_config config;
-    qsa_config_init(&config);
-    config.layers = info->qsa_layers;
-    config.q_heads = info->q_heads;
-    config.kv_heads = info->kv_heads;
-    config.head_dim = info->head_dim;
-    config.index_heads = info->index_heads;
-    config.index_dim = info->index_dim;
-    config.ratio = info->ratio;
-    config.budget = info->budget;
-    config.rotary_dim = info->rotary_dim;
-    for (int i = 0; i < 3; i++)
-        config.sections[i] = info->sections[i];
-    config.theta = info->theta;
-    config.eps = info->eps;
-    config.yarn = info->yarn;
-    config.kv_type = QSA_KV_BF16;
-    config.profile = QSA_PROFILE_BF16;
-    config.capacity_tokens = info->context;
-    return config;
-}
-
 static qsa_status gather(const qsa_model *model, const char *path, report *out_report)
 {
     report r = {.path = path};
     qsa_model_get_info(model, &r.info);
-    qsa_config config = cache_config(&r.info);
+    qsa_config config = model_config(&r.info);
+    config.capacity_tokens = r.info.context;
     qsa_status status = qsa_plan_memory(&config, &r.plan);
     if (status != QSA_OK)
         return status;

@@ -207,7 +207,8 @@ static bool read_prompt(const request *r, const qsa_model *model, prompt *out)
         options_say(COMMAND, "the text to read is empty");
         is_good = false;
     }
-    if (is_good && qsa_model_encode(model, text.bytes, text.n, r->specials, &out->tokens, &out->n) != QSA_OK) {
+    if (is_good && qsa_model_encode(model, text.bytes, text.n, r->specials ? QSA_SPECIALS_ALL : QSA_SPECIALS_NONE,
+                                    &out->tokens, &out->n) != QSA_OK) {
         engine_say(COMMAND);
         is_good = false;
     }

@@ -59,8 +59,21 @@ qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qs
 void qsa_model_close(qsa_model *model);
 void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info);
 
-/* Text to tokens. *out_tokens is the caller's to free(). specials: recognise special tokens in the text. */
-qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, bool specials,
+/* Norm weights of QSA layer number qsa_layer (0 .. qsa_layers - 1), and which layer of the model that is. They belong to
+ * the model. Errors: QSA_E_ARGUMENT. */
+qsa_status qsa_model_get_norms(const qsa_model *model, uint32_t qsa_layer, uint32_t *out_layer,
+                               qsa_norm_weights *out_norms);
+
+/* Which special tokens are recognised in a text. One that is not the caller's own should have none: whoever wrote it
+ * could end a turn or open another. */
+typedef enum qsa_specials {
+    QSA_SPECIALS_NONE = 0,
+    QSA_SPECIALS_ALL,         /* types 3 (control) and 4 (user-defined) */
+    QSA_SPECIALS_USER_DEFINED /* type 4 only: what the reference does with any text */
+} qsa_specials;
+
+/* Text to tokens. *out_tokens is the caller's to free(). */
+qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, qsa_specials specials,
                             int32_t **out_tokens, size_t *out_n);
 /* Bytes of one token (may cut a character); belongs to the model, not terminated. */
 qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const char **out_bytes, size_t *out_length);

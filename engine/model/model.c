@@ -119,12 +119,30 @@ void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info) {
     *out_info = model->info;
 }
 
+qsa_status qsa_model_get_norms(const qsa_model *model, uint32_t qsa_layer, uint32_t *out_layer,
+                               qsa_norm_weights *out_norms) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < model->shape.layers; i++) {
+        if (model->shape.kinds[i] == LAYER_QSA && n++ == qsa_layer) {
+            *out_layer = i;
+            *out_norms = model->weights.layers[i].attention.norms;
+            return QSA_OK;
+        }
+    }
+    return engine_fail(QSA_E_ARGUMENT, "QSA layer %u: the model has %u", qsa_layer, model->shape.qsa_layers);
+}
+
 /* ---- text ---- */
 
-qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, bool specials,
+qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, qsa_specials specials,
                             int32_t **out_tokens, size_t *out_n) {
-    tokenizer_specials recognised = specials ? TOKENIZER_SPECIALS_ALL : TOKENIZER_SPECIALS_NONE;
-    return tokenizer_encode(model->tokens, text, length, recognised, out_tokens, out_n);
+    static const tokenizer_specials recognised[] = {[QSA_SPECIALS_NONE] = TOKENIZER_SPECIALS_NONE,
+                                                    [QSA_SPECIALS_ALL] = TOKENIZER_SPECIALS_ALL,
+                                                    [QSA_SPECIALS_USER_DEFINED] = TOKENIZER_SPECIALS_USER_DEFINED};
+    if ((size_t)specials >= sizeof recognised / sizeof recognised[0]) {
+        return engine_fail(QSA_E_ARGUMENT, "%d is no choice of special tokens", (int)specials);
+    }
+    return tokenizer_encode(model->tokens, text, length, recognised[specials], out_tokens, out_n);
 }
 
 qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const char **out_bytes, size_t *out_length) {
