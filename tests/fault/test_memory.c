@@ -175,7 +175,7 @@ static void nothing_is_read_that_was_not_written(void **state)
                 config.profile = (qsa_profile)kind;
                 config.max_step_tokens = 200;
                 config.max_parts = 3;
-                poisoned_run(&config, 200, 1, (world_way){.parts = parts});
+                poisoned_run(&config, 130, 1, (world_way){.parts = parts});
                 poisoned_run(&config, 200, 23, (world_way){.parts = parts});
             }
 }
