@@ -49,14 +49,16 @@ static float *values(uint64_t stream, uint32_t layer, uint32_t tensor, int64_t p
     return x;
 }
 
-static qsa_status feed_layer(qsa_step *step, uint32_t layer, int64_t position, uint32_t n, uint64_t stream, float *out)
+/* kv: width of K and V, one head or two. */
+static qsa_status feed_layer(qsa_step *step, uint32_t layer, uint32_t kv, int64_t position, uint32_t n, uint64_t stream,
+                             float *out)
 {
-    float *q = values(stream, layer, 0, position, n, Q_HEADS * DIM), *k = values(stream, layer, 1, position, n, DIM);
-    float *v = values(stream, layer, 2, position, n, DIM), *iq = values(stream, layer, 3, position, n, DIM);
+    float *q = values(stream, layer, 0, position, n, Q_HEADS * DIM), *k = values(stream, layer, 1, position, n, kv);
+    float *v = values(stream, layer, 2, position, n, kv), *iq = values(stream, layer, 3, position, n, DIM);
     float *raw = values(stream, layer, 4, position, n, DIM);
     const qsa_tensors tensors = {.q = {q, Q_HEADS * DIM, DIM},
-                                 .k = {k, DIM, 0},
-                                 .v = {v, DIM, 0},
+                                 .k = {k, kv, DIM},
+                                 .v = {v, kv, DIM},
                                  .index_q = {iq, DIM, 0},
                                  .raw_key = {raw, DIM, 0}};
     const qsa_output output = {out, Q_HEADS * DIM, DIM};
@@ -76,9 +78,11 @@ qsa_status mini_try_feed(qsa_cache *cache, qsa_seq seq, int64_t position, uint32
     qsa_status status = qsa_step_begin(cache, &entry, 1, &step);
     if (status != QSA_OK)
         return status;
+    qsa_config config;
+    mini_ok(qsa_cache_config(cache, &config));
     float *output = test_alloc((size_t)n * Q_HEADS * DIM, sizeof *output);
     for (uint32_t layer = 0; layer < LAYERS; layer++)
-        mini_ok(feed_layer(step, layer, position, n, stream, output));
+        mini_ok(feed_layer(step, layer, config.kv_heads * DIM, position, n, stream, output));
     if (out != NULL)
         memcpy(out, output + (size_t)(n - 1) * Q_HEADS * DIM, Q_HEADS * DIM * sizeof *out);
     free(output);

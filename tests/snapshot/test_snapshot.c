@@ -29,16 +29,20 @@ static void saved_loaded_saved_gives_the_same_bytes(void **state)
 {
     (void)state;
     static const uint32_t lengths[] = {1, 3, 4, 11, 12, 13, 63, 64, 65, 300};
-    const qsa_config config = mini_config();
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < 4 * sizeof lengths / sizeof *lengths; i++) {
+        qsa_config config = mini_config();
+        config.kv_heads = 1 + i % 2;
+        config.kv_type = i / 2 % 2 ? QSA_KV_F32 : QSA_KV_BF16;
+        config.profile = i % 4 ? QSA_PROFILE_F32 : QSA_PROFILE_BF16;
+        const uint32_t length = lengths[i / 4];
         qsa_cache *from = mini_create(&config), *to = mini_create(&config);
         qsa_seq seq;
         mini_ok(qsa_seq_open(from, &seq));
-        mini_feed(from, seq, 5, lengths[i], 1, NULL);
+        mini_feed(from, seq, 5, length, 1, NULL);
         mini_bytes first = save(from, &seq, 1);
         qsa_snapshot snapshot = load(to, &first);
         assert_int_equal(snapshot.n_sequences, 1);
-        assert_int_equal(snapshot.rows, lengths[i]); /* exactly the tokens, no padding */
+        assert_int_equal(snapshot.rows, length); /* exactly the tokens, no padding */
         assert_int_equal(snapshot.n_sections, 2);
         assert_string_equal(snapshot.sections[0].data, "host state");
         assert_true(mini_digest(from, seq) == mini_digest(to, snapshot.sequences[0]));
@@ -46,8 +50,8 @@ static void saved_loaded_saved_gives_the_same_bytes(void **state)
         assert_int_equal(first.size, second.size);
         assert_memory_equal(first.data, second.data, first.size);
         float before[16], after[16];
-        mini_feed(from, seq, 5 + lengths[i], 7, 1, before);
-        mini_feed(to, snapshot.sequences[0], 5 + lengths[i], 7, 1, after);
+        mini_feed(from, seq, 5 + length, 7, 1, before);
+        mini_feed(to, snapshot.sequences[0], 5 + length, 7, 1, after);
         test_same_floats("output after restore", before, after, 16);
         mini_ok(qsa_seq_verify_index(to, snapshot.sequences[0]));
         qsa_snapshot_free(&snapshot);
