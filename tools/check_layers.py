@@ -15,8 +15,7 @@ LIBRARY_ORDER = ["base", "kernels", "device", "run", "index", "cache", "select",
 ENGINE_ORDER = ["base", "file", "text", "model", "session", "quoter"]
 PUBLIC = {"include", "ggml/include", "engine/include"}
 
-INCLUDE_FOLDERS = ["include", "src", "engine/include", "engine", "ggml/include", "ggml", "cli", "bench", "tests",
-                   "tests/support", "tests/oracle", "tests/engine", "tests/fuzz"]
+INCLUDE_FOLDERS = ["include", "src", "engine/include", "engine", "ggml/include", "ggml", "cli", "bench", "tests"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = {".c", ".h", ".inc"}
@@ -73,6 +72,7 @@ def resolve(root, file, name, quoted):
     folders = [file.parent] if quoted else []
     folders.append(root / file.relative_to(root).parts[0])  # "base/..." of src and of the engine are two
     folders += [root / folder for folder in INCLUDE_FOLDERS]
+    folders += sorted(folder for folder in (root / "tests").glob("*/"))
     for folder in folders:
         candidate = (folder / name).resolve()
         if candidate.is_file() and candidate.is_relative_to(root):
