@@ -102,13 +102,13 @@ static void same_options_give_the_same_bytes(void **state)
 static void bytes_are_those_of_this_version(void **state)
 {
     (void)state;
-    assert_int_equal(QUOTER_VERSION, 1);
+    assert_int_equal(QUOTER_VERSION, 2);
     quoter_options options = small_of(QUOTER_F32);
-    assert_int_equal(hash_of(&options), UINT64_C(0xD6056EA0753DB4A2));
+    assert_int_equal(hash_of(&options), UINT64_C(0x1DCAE9A08FBE6C));
     options.type = QUOTER_BF16;
-    assert_int_equal(hash_of(&options), UINT64_C(0xFA2E8C68B26C8B38));
+    assert_int_equal(hash_of(&options), UINT64_C(0x8EEE22326DD20BFB));
     quoter_options_init(&options);
-    assert_int_equal(hash_of(&options), UINT64_C(0xCBCBC4D02F7BE309));
+    assert_int_equal(hash_of(&options), UINT64_C(0x197EB2F785D7A33D));
 }
 
 static void every_option_changes_the_bytes(void **state)
@@ -193,7 +193,7 @@ static void keys_are_those_of_the_shape(void **state)
         {"ssm.inner_size", 512},
         {"full_attention_interval", 4},
         {"hyper_connection.count", 4},
-        {"hyper_connection.low_rank", 8},
+        {"hyper_connection.low_rank", 32},
         {"attention.indexer.head_count", 4},
         {"attention.indexer.key_length", 128},
         {"attention.indexer.top_k", 2048},
@@ -262,15 +262,15 @@ enum { E = 1024, WIDE = 4 * E };
 
 static const expected_tensor GLOBAL[] = {
     {"token_embd.weight", {E, 259, 1}, B},      {"output.weight", {E, 259, 1}, B},
-    {"output_hc_norm.weight", {WIDE, 1, 1}, F}, {"output_hc_down.weight", {WIDE, 8, 1}, B},
-    {"output_hc_up.weight", {8, WIDE, 1}, B},
+    {"output_hc_norm.weight", {WIDE, 1, 1}, F}, {"output_hc_down.weight", {WIDE, 32, 1}, B},
+    {"output_hc_up.weight", {32, WIDE, 1}, B},
 };
 
 static const expected_tensor EVERY_LAYER[] = {
-    {"hc_attn_norm.weight", {WIDE, 1, 1}, F},    {"hc_attn_down.weight", {WIDE, 8, 1}, B},
-    {"hc_attn_up.weight", {8, WIDE, 1}, B},      {"hc_attn_inject.weight", {WIDE, 4, 1}, B},
-    {"hc_ffn_norm.weight", {WIDE, 1, 1}, F},     {"hc_ffn_down.weight", {WIDE, 8, 1}, B},
-    {"hc_ffn_up.weight", {8, WIDE, 1}, B},       {"hc_ffn_inject.weight", {WIDE, 4, 1}, B},
+    {"hc_attn_norm.weight", {WIDE, 1, 1}, F},    {"hc_attn_down.weight", {WIDE, 32, 1}, B},
+    {"hc_attn_up.weight", {32, WIDE, 1}, B},      {"hc_attn_inject.weight", {WIDE, 4, 1}, B},
+    {"hc_ffn_norm.weight", {WIDE, 1, 1}, F},     {"hc_ffn_down.weight", {WIDE, 32, 1}, B},
+    {"hc_ffn_up.weight", {32, WIDE, 1}, B},       {"hc_ffn_inject.weight", {WIDE, 4, 1}, B},
     {"ffn_gate_inp.weight", {E, 2, 1}, F},       {"ffn_gate_exps.weight", {E, 32, 2}, B},
     {"ffn_up_exps.weight", {E, 32, 2}, B},       {"ffn_down_exps.weight", {32, E, 2}, B},
     {"ffn_gate_inp_shexp.weight", {E, 1, 1}, F}, {"ffn_gate_shexp.weight", {E, 32, 1}, B},
@@ -368,7 +368,7 @@ static void matrices_have_the_type_where_rows_allow(void **state)
         assert_int_equal(type_of(file, "blk.3.attn_q.weight"), types[type]);
         assert_int_equal(type_of(file, "blk.3.ffn_up_exps.weight"), types[type]);
         assert_int_equal(type_of(file, "blk.3.ffn_down_exps.weight"), block <= 32 ? types[type] : GGML_TYPE_F16);
-        assert_int_equal(type_of(file, "blk.3.hc_attn_up.weight"), block == 1 ? types[type] : GGML_TYPE_F16);
+        assert_int_equal(type_of(file, "blk.3.hc_attn_up.weight"), block <= 32 ? types[type] : GGML_TYPE_F16);
         assert_int_equal(type_of(file, "blk.0.ssm_conv1d.weight"), GGML_TYPE_F32);
         assert_int_equal(type_of(file, "blk.3.ffn_gate_inp.weight"), GGML_TYPE_F32);
         gguf_free(file);
