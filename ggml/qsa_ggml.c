@@ -19,7 +19,7 @@ typedef struct layer_nodes {
     qsa_ggml_pass *pass;
     uint32_t layer;
     bool in_graph;
-    bool announced; /* to libqsa, in the present run */
+    bool announced;                /* to libqsa, in the present run */
     phase_node phases[QSA_PHASES]; /* user data of the nodes */
 } layer_nodes;
 
@@ -32,7 +32,8 @@ struct qsa_ggml_pass {
     layer_nodes layers[];
 };
 
-qsa_status qsa_ggml_pass_create(const qsa_cache *cache, qsa_ggml_pass **out_pass) {
+qsa_status qsa_ggml_pass_create(const qsa_cache *cache, qsa_ggml_pass **out_pass)
+{
     if (cache == NULL || out_pass == NULL) {
         return QSA_E_ARGUMENT;
     }
@@ -59,34 +60,40 @@ qsa_status qsa_ggml_pass_create(const qsa_cache *cache, qsa_ggml_pass **out_pass
     return QSA_OK;
 }
 
-void qsa_ggml_pass_destroy(qsa_ggml_pass *pass) {
+void qsa_ggml_pass_destroy(qsa_ggml_pass *pass)
+{
     free(pass);
 }
 
-void qsa_ggml_pass_reset(qsa_ggml_pass *pass) {
+void qsa_ggml_pass_reset(qsa_ggml_pass *pass)
+{
     for (uint32_t i = 0; i < pass->config.layers; i++) {
         pass->layers[i].in_graph = false;
     }
 }
 
-void qsa_ggml_pass_run(qsa_ggml_pass *pass, qsa_step *step, uint32_t tokens) {
+void qsa_ggml_pass_run(qsa_ggml_pass *pass, qsa_step *step, uint32_t tokens)
+{
     pass->step = step;
     pass->tokens = tokens;
     pass->detail[0] = '\0';
     atomic_store(&pass->status, QSA_OK);
 }
 
-qsa_status qsa_ggml_pass_status(const qsa_ggml_pass *pass) {
+qsa_status qsa_ggml_pass_status(const qsa_ggml_pass *pass)
+{
     return (qsa_status)atomic_load(&pass->status);
 }
 
-const char *qsa_ggml_pass_detail(const qsa_ggml_pass *pass) {
+const char *qsa_ggml_pass_detail(const qsa_ggml_pass *pass)
+{
     return pass->detail;
 }
 
 /* Keeps the first failure. Of threads that fail at once only the one that came first writes the line; it is read after
  * the graph has run. */
-static void keep_failure(qsa_ggml_pass *pass, qsa_status status, const char *detail) {
+static void keep_failure(qsa_ggml_pass *pass, qsa_status status, const char *detail)
+{
     int expected = QSA_OK;
     if (atomic_compare_exchange_strong(&pass->status, &expected, status)) {
         snprintf(pass->detail, sizeof pass->detail, "%s", detail);
@@ -96,14 +103,16 @@ static void keep_failure(qsa_ggml_pass *pass, qsa_status status, const char *det
 /* ---- building ---- */
 
 /* The line is for qsa_ggml_pass_detail: nothing runs while a graph is built. */
-static qsa_status refuse(qsa_ggml_pass *pass, qsa_status status, const char *name, const char *why) {
+static qsa_status refuse(qsa_ggml_pass *pass, qsa_status status, const char *name, const char *why)
+{
     snprintf(pass->detail, sizeof pass->detail, "%s: %s", name, why);
     return status;
 }
 
 /* dim, heads, tokens: what the shape must be. A tensor of one head has its tokens in dimension 1. */
 static qsa_status check_source(qsa_ggml_pass *pass, const char *name, const struct ggml_tensor *tensor, int64_t dim,
-                               int64_t heads, int64_t tokens) {
+                               int64_t heads, int64_t tokens)
+{
     if (tensor == NULL) {
         return refuse(pass, QSA_E_ARGUMENT, name, "is missing");
     }
@@ -113,18 +122,20 @@ static qsa_status check_source(qsa_ggml_pass *pass, const char *name, const stru
     if (tensor->ne[0] != dim || tensor->ne[1] != heads || tensor->ne[2] != tokens || tensor->ne[3] != 1) {
         char why[128];
         snprintf(why, sizeof why, "has shape %lld x %lld x %lld x %lld, expected %lld x %lld x %lld",
-                 (long long)tensor->ne[0], (long long)tensor->ne[1], (long long)tensor->ne[2],
-                 (long long)tensor->ne[3], (long long)dim, (long long)heads, (long long)tokens);
+                 (long long)tensor->ne[0], (long long)tensor->ne[1], (long long)tensor->ne[2], (long long)tensor->ne[3],
+                 (long long)dim, (long long)heads, (long long)tokens);
         return refuse(pass, QSA_E_ARGUMENT, name, why);
     }
     if (tensor->nb[0] != sizeof(float) || tensor->nb[1] % sizeof(float) != 0 || tensor->nb[2] % sizeof(float) != 0) {
-        return refuse(pass, QSA_E_ARGUMENT, name, "has elements of a head that are not adjacent, or a stride that is "
-                                                  "no multiple of a float");
+        return refuse(pass, QSA_E_ARGUMENT, name,
+                      "has elements of a head that are not adjacent, or a stride that is "
+                      "no multiple of a float");
     }
     return QSA_OK;
 }
 
-static qsa_status check_sources(qsa_ggml_pass *pass, const qsa_ggml_sources *s) {
+static qsa_status check_sources(qsa_ggml_pass *pass, const qsa_ggml_sources *s)
+{
     const qsa_config *c = &pass->config;
     if (s->q == NULL) {
         return refuse(pass, QSA_E_ARGUMENT, "q", "is missing");
@@ -148,15 +159,18 @@ static qsa_status check_sources(qsa_ggml_pass *pass, const qsa_ggml_sources *s) 
 
 /* ---- running ---- */
 
-static qsa_strided strided(const struct ggml_tensor *tensor) {
+static qsa_strided strided(const struct ggml_tensor *tensor)
+{
     return (qsa_strided){tensor->data, tensor->nb[2] / sizeof(float), tensor->nb[1] / sizeof(float)};
 }
 
-static qsa_strided strided_one_head(const struct ggml_tensor *tensor) {
+static qsa_strided strided_one_head(const struct ggml_tensor *tensor)
+{
     return (qsa_strided){tensor->data, tensor->nb[1] / sizeof(float), 0};
 }
 
-static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)nth;
     layer_nodes *layer = user;
     qsa_ggml_pass *pass = layer->pass;
@@ -186,7 +200,8 @@ static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user) {
     }
 }
 
-static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)out;
     const phase_node *node = user;
     qsa_ggml_pass *pass = node->layer->pass;
@@ -202,7 +217,8 @@ static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user) {
 }
 
 qsa_status qsa_ggml_layer(qsa_ggml_pass *pass, struct ggml_context *context, uint32_t layer,
-                          const qsa_ggml_sources *sources, struct ggml_tensor **out_attention) {
+                          const qsa_ggml_sources *sources, struct ggml_tensor **out_attention)
+{
     if (pass == NULL || context == NULL || sources == NULL || out_attention == NULL) {
         return QSA_E_ARGUMENT;
     }

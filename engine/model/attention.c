@@ -13,13 +13,15 @@ typedef struct projections {
 
 /* [dim, heads, tokens] out of a product [rows, tokens], from row `first`, heads `apart` rows apart. */
 static struct ggml_tensor *heads_of(graph_builder *b, struct ggml_tensor *product, int64_t dim, int64_t heads,
-                                    int64_t first, int64_t apart) {
+                                    int64_t first, int64_t apart)
+{
     const size_t size = sizeof(float);
     return ggml_view_3d(b->context, product, dim, heads, product->ne[1], (size_t)apart * size, product->nb[1],
                         (size_t)first * size);
 }
 
-static projections project(graph_builder *b, const attention_weights *w, struct ggml_tensor *x) {
+static projections project(graph_builder *b, const attention_weights *w, struct ggml_tensor *x)
+{
     const qsa_config *c = &b->shape->qsa;
     const int64_t d = c->head_dim, kv = c->kv_heads, q_rows = (int64_t)c->q_heads * 2 * d;
     struct ggml_tensor *q, *k, *v;
@@ -51,12 +53,14 @@ typedef struct tap_params {
     uint32_t layer;
 } tap_params;
 
-static qsa_strided strided(const struct ggml_tensor *t) {
+static qsa_strided strided(const struct ggml_tensor *t)
+{
     return (qsa_strided){t->data, t->nb[2] / sizeof(float), t->nb[1] / sizeof(float)};
 }
 
 /* Runs after the layer's last phase and before the next layer begins. */
-static void run_tap(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_tap(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)nth;
     const tap_params *p = user;
     if (ith != 0) {
@@ -74,8 +78,9 @@ static void run_tap(struct ggml_tensor *out, int ith, int nth, void *user) {
     p->point.tap->layer(p->point.tap->user, p->layer, (uint32_t)out->ne[1], &tensors, &output, *p->point.step);
 }
 
-static struct ggml_tensor *tapped(graph_builder *b, const tap_point *point, uint32_t layer,
-                                  const qsa_ggml_sources *s, struct ggml_tensor *attention) {
+static struct ggml_tensor *tapped(graph_builder *b, const tap_point *point, uint32_t layer, const qsa_ggml_sources *s,
+                                  struct ggml_tensor *attention)
+{
     if (point->tap == NULL) {
         return attention;
     }
@@ -87,7 +92,8 @@ static struct ggml_tensor *tapped(graph_builder *b, const tap_point *point, uint
 /* ---- output ---- */
 
 /* attention * sigmoid(gate), in place. A row is one head of one token. */
-static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)user;
     const struct ggml_tensor *gate = out->src[1];
     const size_t dim = (size_t)gate->ne[0], heads = (size_t)gate->ne[1];
@@ -103,7 +109,8 @@ static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user) {
 }
 
 qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
-                           struct ggml_tensor *x, struct ggml_tensor **out_y) {
+                           struct ggml_tensor *x, struct ggml_tensor **out_y)
+{
     const attention_weights *w = &b->weights->layers[layer].attention;
     projections p = project(b, w, x);
     uint32_t qsa_layer = 0;

@@ -4,7 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-void *keep_params(graph_builder *b, const void *params, size_t bytes) {
+void *keep_params(graph_builder *b, const void *params, size_t bytes)
+{
     assert(b->params_used + bytes <= b->params_bytes);
     void *kept = b->params + b->params_used;
     memcpy(kept, params, bytes);
@@ -13,6 +14,8 @@ void *keep_params(graph_builder *b, const void *params, size_t bytes) {
 }
 
 struct ggml_tensor *custom_node(graph_builder *b, int64_t n0, int64_t n1, int64_t n2, struct ggml_tensor **sources,
-                                int source_count, ggml_custom_op_t run, void *params) {
-    return ggml_custom_4d(b->context, GGML_TYPE_F32, n0, n1, n2, 1, sources, source_count, run, GGML_N_TASKS_MAX, params);
+                                int source_count, ggml_custom_op_t run, void *params)
+{
+    return ggml_custom_4d(b->context, GGML_TYPE_F32, n0, n1, n2, 1, sources, source_count, run, GGML_N_TASKS_MAX,
+                          params);
 }

@@ -6,10 +6,10 @@
 #include "model/builder.h"
 
 typedef struct conv_options {
-    const float *weights;  /* [taps][channels]; the last tap is the current token */
+    const float *weights; /* [taps][channels]; the last tap is the current token */
     uint32_t taps;
-    uint32_t dilation;     /* tokens between two taps */
-    size_t state_offset;   /* of its tail [(taps - 1) * dilation][channels] in the recurrent state */
+    uint32_t dilation;   /* tokens between two taps */
+    size_t state_offset; /* of its tail [(taps - 1) * dilation][channels] in the recurrent state */
 } conv_options;
 
 /* silu of the convolution of x [channels, tokens]. */

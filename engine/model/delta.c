@@ -16,7 +16,8 @@ typedef struct unit_params {
     delta_shape shape;
 } unit_params;
 
-static void run_unit(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_unit(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     const delta_shape *d = &((const unit_params *)user)->shape;
     const size_t heads = 2 * (size_t)d->key_heads;
     const float q_scale = 1.0f / sqrtf((float)d->dim);
@@ -41,13 +42,15 @@ typedef struct recurrence_params {
     size_t segment_count;
 } recurrence_params;
 
-static float softplus(float x) {
+static float softplus(float x)
+{
     return x > 20.0f ? x : log1pf(expf(x));
 }
 
 /* One row of S of one token: decay, what v lacks, the outer product, and the output (S^T of the formula is this row).
  * One pass over the row instead of four over the matrix: rows do not depend on each other. */
-static float step_row(float *row, const float *q, const float *k, size_t dim, float decay, float beta, float v) {
+static float step_row(float *row, const float *q, const float *k, size_t dim, float decay, float beta, float v)
+{
     float lanes[SUM_LANES] = {0};
     size_t i = 0;
     for (; i + SUM_LANES <= dim; i += SUM_LANES) {
@@ -69,7 +72,8 @@ static float step_row(float *row, const float *q, const float *k, size_t dim, fl
 
 /* Rows [begin, end) of one value head's matrix over all tokens of one session. */
 static void step_rows(const recurrence_params *p, const batch_segment *segment, struct ggml_tensor *out, size_t head,
-                      size_t begin, size_t end) {
+                      size_t begin, size_t end)
+{
     const delta_shape *d = &p->shape;
     const float *qkv = out->src[0]->data, *alpha = out->src[1]->data, *beta = out->src[2]->data;
     const size_t dim = d->dim, heads = d->value_heads, key = head % d->key_heads * dim;
@@ -88,7 +92,8 @@ static void step_rows(const recurrence_params *p, const batch_segment *segment, 
     }
 }
 
-static void run_recurrence(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_recurrence(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     const recurrence_params *p = user;
     const size_t dim = p->shape.dim, blocks = (dim + ROWS - 1) / ROWS, items = blocks * p->shape.value_heads;
     const share work = share_of(items * p->segment_count, ith, nth);
@@ -107,7 +112,8 @@ typedef struct gate_params {
     float eps;
 } gate_params;
 
-static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     const gate_params *p = user;
     const float *z = out->src[1]->data;
     const share rows = share_of((size_t)ggml_nelements(out) / p->dim, ith, nth);
@@ -122,18 +128,19 @@ static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user) {
 
 /* ---- the layer ---- */
 
-static struct ggml_tensor *recurrence(graph_builder *b, uint32_t layer, struct ggml_tensor *qkv,
-                                      struct ggml_tensor *x) {
+static struct ggml_tensor *recurrence(graph_builder *b, uint32_t layer, struct ggml_tensor *qkv, struct ggml_tensor *x)
+{
     const delta_weights *w = &b->weights->layers[layer].delta;
     const delta_shape *d = &b->shape->delta;
-    const recurrence_params params = {*d,         w->dt,       w->a, state_matrix_offset(b->shape, layer),
+    const recurrence_params params = {*d,          w->dt,           w->a, state_matrix_offset(b->shape, layer),
                                       b->segments, b->segment_count};
     struct ggml_tensor *sources[] = {qkv, matrix_product(b->context, w->alpha, x),
                                      matrix_product(b->context, w->beta, x)};
     return custom_node(b, d->inner, b->tokens, 1, sources, 3, run_recurrence, keep_params(b, &params, sizeof params));
 }
 
-struct ggml_tensor *delta_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *x) {
+struct ggml_tensor *delta_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *x)
+{
     const delta_weights *w = &b->weights->layers[layer].delta;
     const delta_shape *d = &b->shape->delta;
     const conv_options conv = {w->conv, d->conv, 1, state_conv_offset(b->shape, layer)};

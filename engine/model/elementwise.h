@@ -14,7 +14,8 @@
 enum { SUM_LANES = 16 };
 
 /* e^x, relative error below 3e-7; x is clamped to [-87, 88], where the result is a normal number. */
-static inline float exp_f32(float x) {
+static inline float exp_f32(float x)
+{
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;
@@ -40,12 +41,14 @@ static inline float exp_f32(float x) {
     return p;
 }
 
-static inline float sigmoid_f32(float x) {
+static inline float sigmoid_f32(float x)
+{
     return 1.0f / (1.0f + exp_f32(-x));
 }
 
 /* Sixteen interleaved partial sums, added pairwise. */
-static inline float sum_lanes(const float lanes[SUM_LANES]) {
+static inline float sum_lanes(const float lanes[SUM_LANES])
+{
     float sum[SUM_LANES];
     memcpy(sum, lanes, sizeof sum);
     for (int width = SUM_LANES / 2; width > 0; width /= 2) {
@@ -56,7 +59,8 @@ static inline float sum_lanes(const float lanes[SUM_LANES]) {
     return sum[0];
 }
 
-static inline float dot_f32(const float *a, const float *b, size_t n) {
+static inline float dot_f32(const float *a, const float *b, size_t n)
+{
     float lanes[SUM_LANES] = {0};
     size_t i = 0;
     for (; i + SUM_LANES <= n; i += SUM_LANES) {
@@ -71,7 +75,8 @@ static inline float dot_f32(const float *a, const float *b, size_t n) {
 }
 
 /* 1 / root mean square, with eps under the root. */
-static inline float rms_factor(const float *x, size_t n, float eps) {
+static inline float rms_factor(const float *x, size_t n, float eps)
+{
     return 1.0f / sqrtf(dot_f32(x, x, n) / (float)n + eps);
 }
 
@@ -80,7 +85,8 @@ typedef struct share {
     size_t begin, end;
 } share;
 
-static inline share share_of(size_t n, int ith, int nth) {
+static inline share share_of(size_t n, int ith, int nth)
+{
     const size_t each = n / (size_t)nth, more = n % (size_t)nth, i = (size_t)ith;
     const size_t begin = each * i + (i < more ? i : more);
     return (share){begin, begin + each + (i < more ? 1 : 0)};

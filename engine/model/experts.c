@@ -7,7 +7,8 @@
 
 /* ---- router ---- */
 
-void experts_choose(const float *probabilities, size_t count, int32_t *out_chosen, size_t n) {
+void experts_choose(const float *probabilities, size_t count, int32_t *out_chosen, size_t n)
+{
     size_t kept = 0;
     for (size_t e = 0; e < count; e++) {
         const float p = probabilities[e];
@@ -22,7 +23,8 @@ void experts_choose(const float *probabilities, size_t count, int32_t *out_chose
     }
 }
 
-static void run_choose(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_choose(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)user;
     const struct ggml_tensor *p = out->src[0];
     const size_t experts = (size_t)p->ne[0], used = (size_t)out->ne[0];
@@ -32,7 +34,8 @@ static void run_choose(struct ggml_tensor *out, int ith, int nth, void *user) {
     }
 }
 
-static struct ggml_tensor *choose(graph_builder *b, struct ggml_tensor *probabilities) {
+static struct ggml_tensor *choose(graph_builder *b, struct ggml_tensor *probabilities)
+{
     return ggml_custom_4d(b->context, GGML_TYPE_I32, b->shape->experts_used, b->tokens, 1, 1, &probabilities, 1,
                           run_choose, GGML_N_TASKS_MAX, NULL);
 }
@@ -40,7 +43,8 @@ static struct ggml_tensor *choose(graph_builder *b, struct ggml_tensor *probabil
 /* ---- what the experts said, together ---- */
 
 /* y = sum over the chosen experts, best first, of their share times what they said. */
-static void combine_token(const float *said, const float *p, const int32_t *chosen, size_t used, size_t dim, float *y) {
+static void combine_token(const float *said, const float *p, const int32_t *chosen, size_t used, size_t dim, float *y)
+{
     float total = 0.0f;
     for (size_t r = 0; r < used; r++) {
         total += p[chosen[r]];
@@ -54,7 +58,8 @@ static void combine_token(const float *said, const float *p, const int32_t *chos
     }
 }
 
-static void run_combine(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_combine(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)user;
     const struct ggml_tensor *said = out->src[0], *p = out->src[1], *chosen = out->src[2];
     const float *shared = out->src[3]->data, *gate = out->src[4]->data;
@@ -75,7 +80,8 @@ static void run_combine(struct ggml_tensor *out, int ith, int nth, void *user) {
 
 /* silu(gate x) * up x of the chosen experts: [width, used, tokens]. */
 static struct ggml_tensor *hidden(graph_builder *b, const expert_weights *w, struct ggml_tensor *x,
-                                  struct ggml_tensor *chosen) {
+                                  struct ggml_tensor *chosen)
+{
     struct ggml_tensor *each = ggml_reshape_3d(b->context, x, x->ne[0], 1, x->ne[1]);
     if (w->gate_up != NULL) {
         return ggml_swiglu(b->context, ggml_mul_mat_id(b->context, w->gate_up, each, chosen));
@@ -84,13 +90,15 @@ static struct ggml_tensor *hidden(graph_builder *b, const expert_weights *w, str
     return ggml_swiglu_split(b->context, gate, ggml_mul_mat_id(b->context, w->up, each, chosen));
 }
 
-static struct ggml_tensor *shared_expert(graph_builder *b, const expert_weights *w, struct ggml_tensor *x) {
+static struct ggml_tensor *shared_expert(graph_builder *b, const expert_weights *w, struct ggml_tensor *x)
+{
     struct ggml_tensor *gate = matrix_product(b->context, w->shared_gate, x);
     struct ggml_tensor *up = matrix_product(b->context, w->shared_up, x);
     return matrix_product(b->context, w->shared_down, ggml_swiglu_split(b->context, gate, up));
 }
 
-struct ggml_tensor *experts_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *x) {
+struct ggml_tensor *experts_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *x)
+{
     const expert_weights *w = &b->weights->layers[layer].experts;
     struct ggml_tensor *p = ggml_soft_max(b->context, matrix_product(b->context, w->router, x));
     struct ggml_tensor *chosen = choose(b, p);

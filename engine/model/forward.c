@@ -41,11 +41,13 @@ struct forward {
 
 /* ---- life ---- */
 
-static qsa_status no_memory(const char *what, size_t bytes) {
+static qsa_status no_memory(const char *what, size_t bytes)
+{
     return engine_fail(QSA_E_MEMORY, "no memory for %s (%zu bytes)", what, bytes);
 }
 
-static int useful_threads(uint32_t asked) {
+static int useful_threads(uint32_t asked)
+{
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     long most = online < LEAST_THREADS ? LEAST_THREADS : online;
     most = most > GGML_MAX_N_THREADS ? GGML_MAX_N_THREADS : most;
@@ -53,7 +55,8 @@ static int useful_threads(uint32_t asked) {
 }
 
 /* Workers inherit the floating point environment of the thread that starts them. */
-static qsa_status start_threads(forward *f) {
+static qsa_status start_threads(forward *f)
+{
     const qsa_status status = thread_probe((uint32_t)f->threads - 1);
     if (status != QSA_OK) {
         return status;
@@ -68,7 +71,8 @@ static qsa_status start_threads(forward *f) {
     return f->pool == NULL ? no_memory("a pool of threads", 0) : QSA_OK;
 }
 
-static qsa_status allocate_fixed(forward *f) {
+static qsa_status allocate_fixed(forward *f)
+{
     const size_t nodes = graph_nodes(&f->model->shape), params = graph_params_bytes(&f->model->shape);
     f->meta_bytes = nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(nodes, false);
     f->meta = malloc(f->meta_bytes);
@@ -80,13 +84,15 @@ static qsa_status allocate_fixed(forward *f) {
     return QSA_OK;
 }
 
-static qsa_status reserve(forward *f, uint32_t chunk) {
+static qsa_status reserve(forward *f, uint32_t chunk)
+{
     const forward_batch batch = {.tokens = chunk, .wanted_count = 1};
     return forward_prepare(f, &batch);
 }
 
 qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32_t chunk, uint32_t threads,
-                          forward **out_forward) {
+                          forward **out_forward)
+{
     forward *f = calloc(1, sizeof *f);
     if (f == NULL) {
         return no_memory("a forward pass", sizeof *f);
@@ -114,7 +120,8 @@ qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32
     return QSA_OK;
 }
 
-void forward_destroy(forward *f) {
+void forward_destroy(forward *f)
+{
     if (f == NULL) {
         return;
     }
@@ -132,14 +139,16 @@ void forward_destroy(forward *f) {
     free(f);
 }
 
-uint64_t forward_bytes(const forward *f) {
+uint64_t forward_bytes(const forward *f)
+{
     return ggml_gallocr_get_buffer_size(f->allocator, 0) + f->work_bytes + f->meta_bytes +
            graph_params_bytes(&f->model->shape);
 }
 
 /* ---- preparing ---- */
 
-static qsa_status build(forward *f, const forward_batch *batch) {
+static qsa_status build(forward *f, const forward_batch *batch)
+{
     ggml_free(f->context);
     f->context = ggml_init((struct ggml_init_params){f->meta_bytes, f->meta, true});
     if (f->context == NULL) {
@@ -162,7 +171,8 @@ static qsa_status build(forward *f, const forward_batch *batch) {
     return graph_build(&builder, f->pass, &tap, batch->wanted_count, &f->ends);
 }
 
-static qsa_status allocate(forward *f) {
+static qsa_status allocate(forward *f)
+{
     if (!ggml_gallocr_alloc_graph(f->allocator, f->graph)) {
         /* What a failed allocator holds is unspecified: the next batch begins with a fresh one. */
         ggml_gallocr_free(f->allocator);
@@ -183,13 +193,15 @@ static qsa_status allocate(forward *f) {
 }
 
 /* Input tensors that no node reads are not allocated. */
-static void fill(struct ggml_tensor *tensor, const void *ids, size_t n) {
+static void fill(struct ggml_tensor *tensor, const void *ids, size_t n)
+{
     if (tensor != NULL && tensor->data != NULL && ids != NULL) {
         memcpy(tensor->data, ids, n * sizeof(int32_t));
     }
 }
 
-qsa_status forward_prepare(forward *f, const forward_batch *batch) {
+qsa_status forward_prepare(forward *f, const forward_batch *batch)
+{
     qsa_status status = build(f, batch);
     if (status == QSA_OK) {
         status = allocate(f);
@@ -206,7 +218,8 @@ qsa_status forward_prepare(forward *f, const forward_batch *batch) {
 
 /* ---- running ---- */
 
-qsa_status forward_run(forward *f, qsa_step *step, const float **out_logits) {
+qsa_status forward_run(forward *f, qsa_step *step, const float **out_logits)
+{
     f->step = step;
     qsa_ggml_pass_run(f->pass, step, f->tokens);
     fenv_t callers;

@@ -14,12 +14,12 @@ typedef struct forward forward;
 typedef struct forward_batch {
     const batch_segment *segments; /* must live until the run */
     size_t segment_count;
-    uint32_t tokens;               /* of all segments */
-    const int32_t *ids;            /* [tokens] */
-    const int32_t *ngram_rows;     /* [tokens][heads]; not read without n-gram embedding */
-    const uint32_t *wanted;        /* [wanted_count] columns whose logits are computed, ascending */
+    uint32_t tokens;           /* of all segments */
+    const int32_t *ids;        /* [tokens] */
+    const int32_t *ngram_rows; /* [tokens][heads]; not read without n-gram embedding */
+    const uint32_t *wanted;    /* [wanted_count] columns whose logits are computed, ascending */
     uint32_t wanted_count;
-    const qsa_tap *tap;            /* NULL: none */
+    const qsa_tap *tap; /* NULL: none */
 } forward_batch;
 
 /* Reserves memory for batches of chunk tokens. threads: no more are started than the machine has processors (but four

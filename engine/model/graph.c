@@ -8,29 +8,34 @@
 
 enum { OTHER_NODES = 64 };
 
-size_t graph_nodes(const model_shape *shape) {
+size_t graph_nodes(const model_shape *shape)
+{
     return (size_t)shape->layers * LAYER_NODES + OTHER_NODES;
 }
 
-size_t graph_params_bytes(const model_shape *shape) {
+size_t graph_params_bytes(const model_shape *shape)
+{
     return (size_t)(shape->layers + 1) * LAYER_PARAMS_BYTES;
 }
 
-static struct ggml_tensor *input_ids(graph_builder *b, int64_t n) {
+static struct ggml_tensor *input_ids(graph_builder *b, int64_t n)
+{
     struct ggml_tensor *ids = ggml_new_tensor_1d(b->context, GGML_TYPE_I32, n);
     ggml_set_input(ids);
     return ids;
 }
 
 /* The embedding, in every stream: [E, streams, tokens]. */
-static struct ggml_tensor *first_residual(graph_builder *b, struct ggml_tensor *tokens) {
+static struct ggml_tensor *first_residual(graph_builder *b, struct ggml_tensor *tokens)
+{
     const int64_t e = b->shape->embedding;
     struct ggml_tensor *x = ggml_get_rows(b->context, b->weights->embedding, tokens);
     x = ggml_reshape_3d(b->context, x, e, 1, b->tokens);
     return ggml_repeat_4d(b->context, x, e, b->shape->streams, b->tokens, 1);
 }
 
-static struct ggml_tensor *ngram_input(graph_builder *b, forward_graph *g) {
+static struct ggml_tensor *ngram_input(graph_builder *b, forward_graph *g)
+{
     if (b->weights->ngram_rows == NULL) {
         return NULL;
     }
@@ -40,7 +45,8 @@ static struct ggml_tensor *ngram_input(graph_builder *b, forward_graph *g) {
 }
 
 static qsa_status add_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
-                            struct ggml_tensor *ngram, struct ggml_tensor **residual) {
+                            struct ggml_tensor *ngram, struct ggml_tensor **residual)
+{
     const layer_weights *w = &b->weights->layers[layer];
     struct ggml_tensor *r = *residual, *y = NULL;
     if (b->shape->has_ngram[layer]) {
@@ -64,7 +70,8 @@ static qsa_status add_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poi
 }
 
 /* Final mixer and output matrix, of the wanted tokens only. */
-static void add_head(graph_builder *b, struct ggml_tensor *residual, uint32_t wanted, forward_graph *g) {
+static void add_head(graph_builder *b, struct ggml_tensor *residual, uint32_t wanted, forward_graph *g)
+{
     const int64_t e = b->shape->embedding, streams = b->shape->streams;
     g->wanted = input_ids(b, wanted);
     struct ggml_tensor *rows = ggml_reshape_2d(b->context, residual, e * streams, b->tokens);
@@ -76,7 +83,8 @@ static void add_head(graph_builder *b, struct ggml_tensor *residual, uint32_t wa
 }
 
 qsa_status graph_build(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t wanted,
-                       forward_graph *out_graph) {
+                       forward_graph *out_graph)
+{
     forward_graph g = {0};
     g.tokens = input_ids(b, b->tokens);
     struct ggml_tensor *residual = first_residual(b, g.tokens);

@@ -12,7 +12,8 @@ typedef struct norm_params {
 } norm_params;
 
 /* A row is one stream of one token. */
-static void run_norm(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_norm(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     const norm_params *p = user;
     const struct ggml_tensor *x = out->src[0];
     const size_t dim = (size_t)x->ne[0], streams = (size_t)x->ne[1];
@@ -28,13 +29,15 @@ static void run_norm(struct ggml_tensor *out, int ith, int nth, void *user) {
     }
 }
 
-struct ggml_tensor *norm_streams(graph_builder *b, const float *weights, struct ggml_tensor *x) {
+struct ggml_tensor *norm_streams(graph_builder *b, const float *weights, struct ggml_tensor *x)
+{
     const norm_params params = {weights, b->shape->eps};
     return custom_node(b, x->ne[0] * x->ne[1], x->ne[2], 1, &x, 1, run_norm, keep_params(b, &params, sizeof params));
 }
 
 /* x = mean over streams of sigmoid(u) * n, for the elements [begin, end) of one token. */
-static void mix_block(const float *u, const float *n, size_t dim, size_t streams, size_t begin, size_t end, float *x) {
+static void mix_block(const float *u, const float *n, size_t dim, size_t streams, size_t begin, size_t end, float *x)
+{
     for (size_t i = begin; i < end; i++) {
         x[i] = sigmoid_f32(u[i]) * n[i];
     }
@@ -49,7 +52,8 @@ static void mix_block(const float *u, const float *n, size_t dim, size_t streams
     }
 }
 
-static void run_mix(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_mix(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)user;
     const struct ggml_tensor *u = out->src[0], *n = out->src[1];
     const size_t dim = (size_t)out->ne[0], wide = (size_t)n->ne[0], blocks = (dim + BLOCK - 1) / BLOCK;
@@ -63,7 +67,8 @@ static void run_mix(struct ggml_tensor *out, int ith, int nth, void *user) {
 }
 
 /* d = silu(d / streams), in place. */
-static void run_squash(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_squash(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     const float scale = 1.0f / (float)*(const uint32_t *)user;
     float *x = out->data;
     const share work = share_of((size_t)ggml_nelements(out), ith, nth);
@@ -73,7 +78,8 @@ static void run_squash(struct ggml_tensor *out, int ith, int nth, void *user) {
     }
 }
 
-hyper_input hyper_read(graph_builder *b, const hyper_weights *weights, struct ggml_tensor *residual) {
+hyper_input hyper_read(graph_builder *b, const hyper_weights *weights, struct ggml_tensor *residual)
+{
     struct ggml_tensor *n = norm_streams(b, weights->norm, residual);
     struct ggml_tensor *low = matrix_product(b->context, weights->down, n);
     low = ggml_custom_inplace(b->context, low, NULL, 0, run_squash, GGML_N_TASKS_MAX,
@@ -87,7 +93,8 @@ hyper_input hyper_read(graph_builder *b, const hyper_weights *weights, struct gg
     return input;
 }
 
-static void run_add(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_add(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)user;
     const struct ggml_tensor *y = out->src[1], *gains = out->src[2];
     const size_t dim = (size_t)out->ne[0], streams = (size_t)out->ne[1];
@@ -103,7 +110,8 @@ static void run_add(struct ggml_tensor *out, int ith, int nth, void *user) {
 }
 
 struct ggml_tensor *hyper_write(graph_builder *b, struct ggml_tensor *residual, const hyper_input *input,
-                                struct ggml_tensor *y) {
+                                struct ggml_tensor *y)
+{
     struct ggml_tensor *sources[] = {y, input->gains};
     return ggml_custom_inplace(b->context, residual, sources, 2, run_add, GGML_N_TASKS_MAX, NULL);
 }

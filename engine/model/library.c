@@ -16,24 +16,28 @@ enum { LEAST_COLUMNS = 4 };
 enum { LEAST_COLUMNS = 2 };
 #endif
 
-static void discard_log(enum ggml_log_level level, const char *text, void *user) {
+static void discard_log(enum ggml_log_level level, const char *text, void *user)
+{
     (void)level;
     (void)text;
     (void)user;
 }
 
-static void init_once(void) {
+static void init_once(void)
+{
     setenv("GGML_CPU_TILED_MM", "0", 1);
     ggml_log_set(discard_log, NULL);
     ggml_cpu_init();
 }
 
-void matrix_library_init(void) {
+void matrix_library_init(void)
+{
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, init_once);
 }
 
-struct ggml_tensor *matrix_product(struct ggml_context *context, struct ggml_tensor *weights, struct ggml_tensor *x) {
+struct ggml_tensor *matrix_product(struct ggml_context *context, struct ggml_tensor *weights, struct ggml_tensor *x)
+{
     const int64_t tokens = x->ne[1];
     struct ggml_tensor *padded = x;
     while (padded->ne[1] < LEAST_COLUMNS) {

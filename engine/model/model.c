@@ -8,13 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *qsa_engine_error(void) {
+const char *qsa_engine_error(void)
+{
     return engine_error_detail();
 }
 
 /* ---- what the file is ---- */
 
-static void describe_tensors(const gguf_file *file, qsa_model_info *info) {
+static void describe_tensors(const gguf_file *file, qsa_model_info *info)
+{
     uint64_t bytes[GGML_TYPE_COUNT] = {0};
     for (size_t i = 0; i < gguf_file_tensor_count(file); i++) {
         const gguf_file_tensor *t = gguf_file_tensor_at(file, i);
@@ -29,7 +31,8 @@ static void describe_tensors(const gguf_file *file, qsa_model_info *info) {
     info->main_type = ggml_type_name((enum ggml_type)main_type);
 }
 
-static void describe_shape(const model_shape *s, qsa_model_info *info) {
+static void describe_shape(const model_shape *s, qsa_model_info *info)
+{
     info->architecture = "qwen4exp";
     info->layers = s->layers;
     info->qsa_layers = s->qsa_layers;
@@ -55,7 +58,8 @@ static void describe_shape(const model_shape *s, qsa_model_info *info) {
     info->ratios_missing = s->ratios_missing;
 }
 
-static qsa_status describe(qsa_model *model) {
+static qsa_status describe(qsa_model *model)
+{
     qsa_model_info *info = &model->info;
     describe_shape(&model->shape, info);
     describe_tensors(model->file, info);
@@ -64,12 +68,14 @@ static qsa_status describe(qsa_model *model) {
     info->name = "";
     info->eos = -1;
     (void)tokenizer_ends_with(model->tokens, &info->eos);
-    return gguf_file_has(model->file, "general.name") ? gguf_file_string(model->file, "general.name", &info->name) : QSA_OK;
+    return gguf_file_has(model->file, "general.name") ? gguf_file_string(model->file, "general.name", &info->name)
+                                                      : QSA_OK;
 }
 
 /* ---- life ---- */
 
-static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights storage) {
+static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights storage)
+{
     qsa_status status = gguf_file_open(path, &model->file);
     if (status == QSA_OK) {
         status = model_shape_read(model->file, &model->shape);
@@ -83,7 +89,8 @@ static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights sto
     return status == QSA_OK ? describe(model) : status;
 }
 
-qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model) {
+qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model)
+{
     if (path == NULL || out_model == NULL) {
         return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: path or out_model is NULL");
     }
@@ -105,7 +112,8 @@ qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qs
     return QSA_OK;
 }
 
-void qsa_model_close(qsa_model *model) {
+void qsa_model_close(qsa_model *model)
+{
     if (model == NULL) {
         return;
     }
@@ -115,12 +123,14 @@ void qsa_model_close(qsa_model *model) {
     free(model);
 }
 
-void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info) {
+void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info)
+{
     *out_info = model->info;
 }
 
 qsa_status qsa_model_get_norms(const qsa_model *model, uint32_t qsa_layer, uint32_t *out_layer,
-                               qsa_norm_weights *out_norms) {
+                               qsa_norm_weights *out_norms)
+{
     uint32_t n = 0;
     for (uint32_t i = 0; i < model->shape.layers; i++) {
         if (model->shape.kinds[i] == LAYER_QSA && n++ == qsa_layer) {
@@ -135,7 +145,8 @@ qsa_status qsa_model_get_norms(const qsa_model *model, uint32_t qsa_layer, uint3
 /* ---- text ---- */
 
 qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, qsa_specials specials,
-                            int32_t **out_tokens, size_t *out_n) {
+                            int32_t **out_tokens, size_t *out_n)
+{
     static const tokenizer_specials recognised[] = {[QSA_SPECIALS_NONE] = TOKENIZER_SPECIALS_NONE,
                                                     [QSA_SPECIALS_ALL] = TOKENIZER_SPECIALS_ALL,
                                                     [QSA_SPECIALS_USER_DEFINED] = TOKENIZER_SPECIALS_USER_DEFINED};
@@ -145,6 +156,7 @@ qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t len
     return tokenizer_encode(model->tokens, text, length, recognised[specials], out_tokens, out_n);
 }
 
-qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const char **out_bytes, size_t *out_length) {
+qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const char **out_bytes, size_t *out_length)
+{
     return tokenizer_token_bytes(model->tokens, token, out_bytes, out_length);
 }

@@ -8,7 +8,8 @@
 
 #include <stdbool.h>
 
-void ngram_rows(const ngram_shape *shape, const int32_t *history, int32_t *out_rows) {
+void ngram_rows(const ngram_shape *shape, const int32_t *history, int32_t *out_rows)
+{
     uint64_t hash = (uint64_t)history[0] * shape->multipliers[0];
     bool cut = false;
     for (uint32_t k = 1; k < shape->size; k++) {
@@ -24,14 +25,16 @@ void ngram_rows(const ngram_shape *shape, const int32_t *history, int32_t *out_r
 
 /* ---- how much of the value each stream takes ---- */
 
-static float gate_of(const float *key, const float *query, size_t dim) {
+static float gate_of(const float *key, const float *query, size_t dim)
+{
     const float c = dot_f32(key, query, dim) / sqrtf((float)dim);
     const float size = sqrtf(fmaxf(fabsf(c), 1e-6f));
     return sigmoid_f32(c > 0 ? size : c < 0 ? -size : 0.0f);
 }
 
 /* A row is one stream of one token: sigmoid(c) * value. */
-static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)user;
     const float *key = out->src[0]->data, *query = out->src[1]->data;
     const struct ggml_tensor *value = out->src[2];
@@ -48,7 +51,8 @@ static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user) {
 }
 
 /* R += G + conv, in place. */
-static void run_add(struct ggml_tensor *out, int ith, int nth, void *user) {
+static void run_add(struct ggml_tensor *out, int ith, int nth, void *user)
+{
     (void)user;
     const float *gated = out->src[1]->data, *conv = out->src[2]->data;
     float *residual = out->data;
@@ -59,7 +63,8 @@ static void run_add(struct ggml_tensor *out, int ith, int nth, void *user) {
 }
 
 struct ggml_tensor *ngram_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *residual,
-                                struct ggml_tensor *rows) {
+                                struct ggml_tensor *rows)
+{
     const ngram_weights *w = &b->weights->layers[layer].ngram;
     const ngram_shape *g = &b->shape->ngram;
     const int64_t dim = residual->ne[0], streams = residual->ne[1], tokens = residual->ne[2];
@@ -70,7 +75,8 @@ struct ggml_tensor *ngram_layer(graph_builder *b, uint32_t layer, struct ggml_te
         matrix_product(b->context, w->value, rows),
     };
     struct ggml_tensor *gated = custom_node(b, dim * streams, tokens, 1, sources, 3, run_gate, NULL);
-    struct ggml_tensor *normed = norm_streams(b, w->norm_conv, ggml_reshape_3d(b->context, gated, dim, streams, tokens));
+    struct ggml_tensor *normed =
+        norm_streams(b, w->norm_conv, ggml_reshape_3d(b->context, gated, dim, streams, tokens));
     const conv_options conv = {w->conv, g->conv, g->size, state_ngram_offset(b->shape, layer)};
     struct ggml_tensor *addends[] = {gated, conv_silu(b, &conv, normed)};
     return ggml_custom_inplace(b->context, residual, addends, 2, run_add, GGML_N_TASKS_MAX, NULL);

@@ -13,22 +13,26 @@ typedef struct key_name {
     char text[KEY_BYTES];
 } key_name;
 
-static key_name key(const char *name) {
+static key_name key(const char *name)
+{
     key_name full;
     snprintf(full.text, sizeof full.text, "qwen4exp.%s", name);
     return full;
 }
 
-static bool has(const gguf_file *file, const char *name) {
+static bool has(const gguf_file *file, const char *name)
+{
     return gguf_file_has(file, key(name).text);
 }
 
-static qsa_status refuse_key(const char *name, const char *why) {
+static qsa_status refuse_key(const char *name, const char *why)
+{
     return engine_fail(QSA_E_FORMAT, "qwen4exp.%s %s", name, why);
 }
 
 /* A required number, 1 .. most. */
-static qsa_status read_count(const gguf_file *file, const char *name, uint32_t most, uint32_t *out_value) {
+static qsa_status read_count(const gguf_file *file, const char *name, uint32_t most, uint32_t *out_value)
+{
     uint32_t value = 0;
     const qsa_status status = gguf_file_u32(file, key(name).text, &value);
     if (status != QSA_OK) {
@@ -50,7 +54,8 @@ typedef struct count_key {
     uint32_t *out_value;
 } count_key;
 
-static qsa_status read_counts(const gguf_file *file, const count_key *keys, size_t n) {
+static qsa_status read_counts(const gguf_file *file, const count_key *keys, size_t n)
+{
     for (size_t i = 0; i < n; i++) {
         const qsa_status status = read_count(file, keys[i].name, keys[i].most, keys[i].out_value);
         if (status != QSA_OK) {
@@ -60,7 +65,8 @@ static qsa_status read_counts(const gguf_file *file, const count_key *keys, size
     return QSA_OK;
 }
 
-static qsa_status read_sizes(const gguf_file *file, model_shape *s) {
+static qsa_status read_sizes(const gguf_file *file, model_shape *s)
+{
     const count_key keys[] = {
         {"block_count", MODEL_MAX_LAYERS, &s->layers},
         {"context_length", (uint32_t)QSA_MAX_POSITION, &s->context},
@@ -94,7 +100,8 @@ static qsa_status read_sizes(const gguf_file *file, model_shape *s) {
 
 /* ---- which layer is what ---- */
 
-static qsa_status read_interval(const gguf_file *file, uint32_t *out_interval) {
+static qsa_status read_interval(const gguf_file *file, uint32_t *out_interval)
+{
     *out_interval = DEFAULT_INTERVAL;
     if (!has(file, "full_attention_interval")) {
         return QSA_OK;
@@ -102,7 +109,8 @@ static qsa_status read_interval(const gguf_file *file, uint32_t *out_interval) {
     return read_count(file, "full_attention_interval", MODEL_MAX_LAYERS, out_interval);
 }
 
-static qsa_status read_kinds(const gguf_file *file, model_shape *s) {
+static qsa_status read_kinds(const gguf_file *file, model_shape *s)
+{
     uint32_t interval = 0;
     qsa_status status = read_interval(file, &interval);
     if (status != QSA_OK) {
@@ -120,8 +128,10 @@ static qsa_status read_kinds(const gguf_file *file, model_shape *s) {
         const bool by_interval = (i + 1) % interval != 0;
         const bool is_recurrent = listed ? recurrent[i] : by_interval;
         if (listed && has(file, "full_attention_interval") && is_recurrent != by_interval) {
-            return engine_fail(QSA_E_FORMAT, "qwen4exp.attention.recurrent_layers says %s of layer %u, but "
-                                             "full_attention_interval is %u", is_recurrent ? "true" : "false", i, interval);
+            return engine_fail(QSA_E_FORMAT,
+                               "qwen4exp.attention.recurrent_layers says %s of layer %u, but "
+                               "full_attention_interval is %u",
+                               is_recurrent ? "true" : "false", i, interval);
         }
         s->kinds[i] = is_recurrent ? LAYER_DELTA_NET : LAYER_QSA;
         s->qsa_layers += s->kinds[i] == LAYER_QSA;
@@ -133,11 +143,11 @@ static qsa_status read_kinds(const gguf_file *file, model_shape *s) {
 }
 
 /* One ratio for all QSA layers. Missing or all zero: today's converters write that, the ratio is the released one. */
-static qsa_status read_ratio(const gguf_file *file, model_shape *s) {
+static qsa_status read_ratio(const gguf_file *file, model_shape *s)
+{
     uint32_t ratios[MODEL_MAX_LAYERS] = {0};
     if (has(file, "attention.compress_ratios")) {
-        const qsa_status status =
-            gguf_file_u32s(file, key("attention.compress_ratios").text, ratios, s->layers);
+        const qsa_status status = gguf_file_u32s(file, key("attention.compress_ratios").text, ratios, s->layers);
         if (status != QSA_OK) {
             return status;
         }
@@ -160,11 +170,13 @@ static qsa_status read_ratio(const gguf_file *file, model_shape *s) {
 
 /* ---- QSA ---- */
 
-static qsa_status optional_f32(const gguf_file *file, const char *name, float *out_value) {
+static qsa_status optional_f32(const gguf_file *file, const char *name, float *out_value)
+{
     return has(file, name) ? gguf_file_f32(file, key(name).text, out_value) : QSA_OK;
 }
 
-static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn) {
+static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn)
+{
     const char *type = "none";
     if (has(file, "rope.scaling.type")) {
         const qsa_status status = gguf_file_string(file, key("rope.scaling.type").text, &type);
@@ -176,7 +188,8 @@ static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn) {
         return QSA_OK;
     }
     if (strcmp(type, "yarn") != 0) {
-        return engine_fail(QSA_E_UNSUPPORTED, "qwen4exp.rope.scaling.type is \"%.40s\", supported are none and yarn", type);
+        return engine_fail(QSA_E_UNSUPPORTED, "qwen4exp.rope.scaling.type is \"%.40s\", supported are none and yarn",
+                           type);
     }
     qsa_status status = gguf_file_f32(file, key("rope.scaling.factor").text, &yarn->factor);
     if (status == QSA_OK) {
@@ -197,7 +210,8 @@ static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn) {
     return status;
 }
 
-static qsa_status read_rope(const gguf_file *file, model_shape *s) {
+static qsa_status read_rope(const gguf_file *file, model_shape *s)
+{
     uint32_t sections[SECTIONS];
     qsa_status status = read_count(file, "rope.dimension_count", QSA_MAX_DIM, &s->qsa.rotary_dim);
     if (status == QSA_OK) {
@@ -216,7 +230,8 @@ static qsa_status read_rope(const gguf_file *file, model_shape *s) {
     return read_yarn(file, &s->qsa.yarn);
 }
 
-static qsa_status read_qsa(const gguf_file *file, model_shape *s) {
+static qsa_status read_qsa(const gguf_file *file, model_shape *s)
+{
     uint32_t value_dim = 0;
     const count_key keys[] = {
         {"attention.head_count", QSA_MAX_Q_HEADS, &s->qsa.q_heads},
@@ -251,10 +266,11 @@ static qsa_status read_qsa(const gguf_file *file, model_shape *s) {
 
 /* ---- delta nets ---- */
 
-static qsa_status read_delta(const gguf_file *file, delta_shape *d) {
+static qsa_status read_delta(const gguf_file *file, delta_shape *d)
+{
     const count_key keys[] = {
-        {"ssm.conv_kernel", MODEL_MAX_CONV, &d->conv},        {"ssm.state_size", QSA_MAX_DIM, &d->dim},
-        {"ssm.group_count", MODEL_MAX_WIDTH, &d->key_heads},  {"ssm.time_step_rank", MODEL_MAX_WIDTH, &d->value_heads},
+        {"ssm.conv_kernel", MODEL_MAX_CONV, &d->conv},       {"ssm.state_size", QSA_MAX_DIM, &d->dim},
+        {"ssm.group_count", MODEL_MAX_WIDTH, &d->key_heads}, {"ssm.time_step_rank", MODEL_MAX_WIDTH, &d->value_heads},
         {"ssm.inner_size", MODEL_MAX_WIDTH, &d->inner},
     };
     const qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
@@ -262,8 +278,9 @@ static qsa_status read_delta(const gguf_file *file, delta_shape *d) {
         return status;
     }
     if ((uint64_t)d->value_heads * d->dim != d->inner) {
-        return engine_fail(QSA_E_FORMAT, "qwen4exp.ssm.inner_size is %u, but time_step_rank %u times state_size %u is %llu",
-                           d->inner, d->value_heads, d->dim, (unsigned long long)d->value_heads * d->dim);
+        return engine_fail(QSA_E_FORMAT,
+                           "qwen4exp.ssm.inner_size is %u, but time_step_rank %u times state_size %u is %llu", d->inner,
+                           d->value_heads, d->dim, (unsigned long long)d->value_heads * d->dim);
     }
     if (d->value_heads % d->key_heads != 0) {
         return engine_fail(QSA_E_FORMAT, "qwen4exp.ssm.time_step_rank is %u, no multiple of group_count %u",
@@ -275,7 +292,8 @@ static qsa_status read_delta(const gguf_file *file, delta_shape *d) {
 
 /* ---- n-gram embedding ---- */
 
-static qsa_status read_ngram_layers(const gguf_file *file, model_shape *s) {
+static qsa_status read_ngram_layers(const gguf_file *file, model_shape *s)
+{
     size_t n = 0;
     qsa_status status = gguf_file_length(file, key("ple.layers").text, &n);
     if (status != QSA_OK) {
@@ -300,7 +318,8 @@ static qsa_status read_ngram_layers(const gguf_file *file, model_shape *s) {
     return QSA_OK;
 }
 
-static qsa_status read_ngram_sizes(const gguf_file *file, const model_shape *s, ngram_shape *g) {
+static qsa_status read_ngram_sizes(const gguf_file *file, const model_shape *s, ngram_shape *g)
+{
     uint32_t eos = 0;
     const count_key keys[] = {
         {"ple.ngram_size", MODEL_MAX_NGRAM, &g->size},
@@ -325,32 +344,39 @@ static qsa_status read_ngram_sizes(const gguf_file *file, const model_shape *s, 
     g->eos = (int32_t)eos;
     g->heads = g->heads_per_ngram * (g->size - 1);
     if ((uint64_t)g->heads * g->dim != s->embedding) {
-        return engine_fail(QSA_E_FORMAT, "qwen4exp.embedding_length_per_layer_input is %u: %u rows of it are not the "
-                                         "embedding length %u", g->dim, g->heads, s->embedding);
+        return engine_fail(QSA_E_FORMAT,
+                           "qwen4exp.embedding_length_per_layer_input is %u: %u rows of it are not the "
+                           "embedding length %u",
+                           g->dim, g->heads, s->embedding);
     }
     return QSA_OK;
 }
 
 /* Products of a token and a multiplier stay below 2^63, so that any reader's integers hold them. */
-static qsa_status check_ngram_numbers(const model_shape *s, const ngram_shape *g) {
+static qsa_status check_ngram_numbers(const model_shape *s, const ngram_shape *g)
+{
     const uint64_t most = (UINT64_C(1) << 63) - 1;
     for (uint32_t k = 0; k < g->size; k++) {
         if (s->vocabulary > 1 && g->multipliers[k] > most / (s->vocabulary - 1)) {
-            return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.layer_multipliers[%u] is %llu: its product with a token can "
-                                             "reach 2^63", k, (unsigned long long)g->multipliers[k]);
+            return engine_fail(QSA_E_FORMAT,
+                               "qwen4exp.ple.layer_multipliers[%u] is %llu: its product with a token can "
+                               "reach 2^63",
+                               k, (unsigned long long)g->multipliers[k]);
         }
     }
     for (uint32_t h = 0; h < g->heads; h++) {
         if (g->sizes[h] == 0 || g->sizes[h] > INT32_MAX || g->offsets[h] > INT32_MAX - g->sizes[h]) {
-            return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.head_vocab_sizes[%u] is %llu at offset %llu, expected 1 or "
-                                             "more rows and less than 2^31 in all", h,
-                               (unsigned long long)g->sizes[h], (unsigned long long)g->offsets[h]);
+            return engine_fail(QSA_E_FORMAT,
+                               "qwen4exp.ple.head_vocab_sizes[%u] is %llu at offset %llu, expected 1 or "
+                               "more rows and less than 2^31 in all",
+                               h, (unsigned long long)g->sizes[h], (unsigned long long)g->offsets[h]);
         }
     }
     return QSA_OK;
 }
 
-static qsa_status read_ngram(const gguf_file *file, model_shape *s) {
+static qsa_status read_ngram(const gguf_file *file, model_shape *s)
+{
     if (!has(file, "ple.layers")) {
         return QSA_OK;
     }
@@ -374,20 +400,23 @@ static qsa_status read_ngram(const gguf_file *file, model_shape *s) {
 
 /* ---- the whole ---- */
 
-static qsa_status check_architecture(const gguf_file *file) {
+static qsa_status check_architecture(const gguf_file *file)
+{
     const char *architecture = NULL;
     const qsa_status status = gguf_file_string(file, "general.architecture", &architecture);
     if (status != QSA_OK) {
         return status;
     }
     if (strcmp(architecture, "qwen4exp") != 0) {
-        return engine_fail(QSA_E_UNSUPPORTED, "the file's architecture is \"%.40s\", supported is qwen4exp", architecture);
+        return engine_fail(QSA_E_UNSUPPORTED, "the file's architecture is \"%.40s\", supported is qwen4exp",
+                           architecture);
     }
     return QSA_OK;
 }
 
 /* No key holds the size of the vocabulary: it is the number of rows of the embedding. */
-static qsa_status read_vocabulary(const gguf_file *file, model_shape *s) {
+static qsa_status read_vocabulary(const gguf_file *file, model_shape *s)
+{
     const gguf_file_tensor *embedding = gguf_file_find(file, "token_embd.weight");
     if (embedding == NULL) {
         return engine_fail(QSA_E_FORMAT, "tensor token_embd.weight is missing");
@@ -399,7 +428,8 @@ static qsa_status read_vocabulary(const gguf_file *file, model_shape *s) {
     return QSA_OK;
 }
 
-qsa_status model_shape_read(const gguf_file *file, model_shape *out_shape) {
+qsa_status model_shape_read(const gguf_file *file, model_shape *out_shape)
+{
     memset(out_shape, 0, sizeof *out_shape);
     qsa_status status = check_architecture(file);
     if (status == QSA_OK) {

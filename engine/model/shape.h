@@ -15,7 +15,7 @@ enum {
     MODEL_MAX_STREAMS = 64,
     MODEL_MAX_EXPERTS = 65536,
     MODEL_MAX_EXPERTS_USED = 512,
-    MODEL_MAX_CONV = 64,   /* taps of a convolution */
+    MODEL_MAX_CONV = 64, /* taps of a convolution */
     MODEL_MAX_NGRAM = 8,
     MODEL_MAX_HEADS_PER_NGRAM = 64
 };
@@ -25,8 +25,8 @@ enum { MODEL_MAX_NGRAM_HEADS = (MODEL_MAX_NGRAM - 1) * MODEL_MAX_HEADS_PER_NGRAM
 typedef enum layer_kind { LAYER_DELTA_NET, LAYER_QSA } layer_kind;
 
 typedef struct delta_shape {
-    uint32_t conv;        /* taps */
-    uint32_t dim;         /* of a head */
+    uint32_t conv; /* taps */
+    uint32_t dim;  /* of a head */
     uint32_t key_heads;
     uint32_t value_heads; /* value head j uses key head j mod key_heads */
     uint32_t inner;       /* value_heads * dim */
@@ -34,11 +34,11 @@ typedef struct delta_shape {
 } delta_shape;
 
 typedef struct ngram_shape {
-    uint32_t size;            /* tokens of the longest n-gram */
+    uint32_t size; /* tokens of the longest n-gram */
     uint32_t heads_per_ngram;
-    uint32_t heads;           /* rows read for a token: heads_per_ngram * (size - 1) */
-    uint32_t dim;             /* of a row */
-    uint32_t conv;            /* taps, `size` tokens apart */
+    uint32_t heads; /* rows read for a token: heads_per_ngram * (size - 1) */
+    uint32_t dim;   /* of a row */
+    uint32_t conv;  /* taps, `size` tokens apart */
     int32_t eos;
     uint64_t multipliers[MODEL_MAX_NGRAM];
     uint64_t offsets[MODEL_MAX_NGRAM_HEADS];

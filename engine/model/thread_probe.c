@@ -7,13 +7,15 @@
 #include <stdlib.h>
 
 /* Held by the prober while threads start, so that all of them exist at one time. */
-static void *wait_for_gate(void *gate) {
+static void *wait_for_gate(void *gate)
+{
     pthread_mutex_lock(gate);
     pthread_mutex_unlock(gate);
     return NULL;
 }
 
-qsa_status thread_probe(uint32_t n) {
+qsa_status thread_probe(uint32_t n)
+{
     pthread_t *threads = malloc((n + 1) * sizeof *threads);
     if (threads == NULL) {
         return engine_fail(QSA_E_MEMORY, "no memory for %u threads", n);

@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* A string array of the file as spans; *out_spans is the caller's to free(). */
-static qsa_status read_spans(const gguf_file *file, const char *key, text_span **out_spans, size_t *out_n) {
+static qsa_status read_spans(const gguf_file *file, const char *key, text_span **out_spans, size_t *out_n)
+{
     size_t n = 0;
     qsa_status status = gguf_file_length(file, key, &n);
     if (status != QSA_OK) {
@@ -33,7 +34,8 @@ static qsa_status read_spans(const gguf_file *file, const char *key, text_span *
     return QSA_OK;
 }
 
-static qsa_status read_types(const gguf_file *file, size_t n, int32_t **out_types) {
+static qsa_status read_types(const gguf_file *file, size_t n, int32_t **out_types)
+{
     const char *key = "tokenizer.ggml.token_type";
     *out_types = NULL;
     if (!gguf_file_has(file, key)) {
@@ -52,7 +54,8 @@ static qsa_status read_types(const gguf_file *file, size_t n, int32_t **out_type
     return QSA_OK;
 }
 
-static qsa_status read_end_token(const gguf_file *file, const char *key, bool *out_has, int32_t *out_id) {
+static qsa_status read_end_token(const gguf_file *file, const char *key, bool *out_has, int32_t *out_id)
+{
     *out_has = gguf_file_has(file, key);
     if (!*out_has) {
         return QSA_OK;
@@ -69,7 +72,8 @@ static qsa_status read_end_token(const gguf_file *file, const char *key, bool *o
     return QSA_OK;
 }
 
-static qsa_status read_ends(const gguf_file *file, tokenizer_input *input) {
+static qsa_status read_ends(const gguf_file *file, tokenizer_input *input)
+{
     qsa_status status = read_end_token(file, "tokenizer.ggml.bos_token_id", &input->has_bos, &input->bos);
     if (status == QSA_OK) {
         status = read_end_token(file, "tokenizer.ggml.eos_token_id", &input->has_eos, &input->eos);
@@ -80,20 +84,23 @@ static qsa_status read_ends(const gguf_file *file, tokenizer_input *input) {
     return status;
 }
 
-static qsa_status check_model(const gguf_file *file) {
+static qsa_status check_model(const gguf_file *file)
+{
     const char *model = NULL;
     const qsa_status status = gguf_file_string(file, "tokenizer.ggml.model", &model);
     if (status != QSA_OK) {
         return status;
     }
     if (strcmp(model, "gpt2") != 0) {
-        return engine_fail(QSA_E_UNSUPPORTED, "tokenizer.ggml.model is \"%.40s\", supported is gpt2 (byte-level BPE)", model);
+        return engine_fail(QSA_E_UNSUPPORTED, "tokenizer.ggml.model is \"%.40s\", supported is gpt2 (byte-level BPE)",
+                           model);
     }
     return QSA_OK;
 }
 
 static qsa_status create(const gguf_file *file, uint32_t vocabulary, const text_span *tokens, size_t token_count,
-                         tokenizer_input *input, tokenizer **out_tokenizer) {
+                         tokenizer_input *input, tokenizer **out_tokenizer)
+{
     if (token_count > vocabulary) {
         return engine_fail(QSA_E_FORMAT, "tokenizer.ggml.tokens has %zu tokens, but token_embd.weight has %u rows",
                            token_count, vocabulary);
@@ -120,7 +127,8 @@ static qsa_status create(const gguf_file *file, uint32_t vocabulary, const text_
 }
 
 qsa_status tokenizer_from_keys(const gguf_file *file, uint32_t vocabulary, tokenizer **out_tokenizer,
-                               const char **out_pre) {
+                               const char **out_pre)
+{
     tokenizer_input input = {0};
     text_span *tokens = NULL;
     size_t token_count = 0;

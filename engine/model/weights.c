@@ -26,7 +26,8 @@ typedef struct tensor_name {
     char text[NAME_BYTES];
 } tensor_name;
 
-static tensor_name full_name(const binder *b, const char *name) {
+static tensor_name full_name(const binder *b, const char *name)
+{
     tensor_name full;
     if (b->layer < 0) {
         snprintf(full.text, sizeof full.text, "%s", name);
@@ -36,12 +37,14 @@ static tensor_name full_name(const binder *b, const char *name) {
     return full;
 }
 
-static const gguf_file_tensor *find(const binder *b, const char *name) {
+static const gguf_file_tensor *find(const binder *b, const char *name)
+{
     return gguf_file_find(b->file, full_name(b, name).text);
 }
 
 static void fail(binder *b, qsa_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void fail(binder *b, qsa_status status, const char *format, ...) {
+static void fail(binder *b, qsa_status status, const char *format, ...)
+{
     char line[256];
     va_list arguments;
     va_start(arguments, format);
@@ -51,7 +54,8 @@ static void fail(binder *b, qsa_status status, const char *format, ...) {
 }
 
 /* Memory of the weights, freed with them. */
-static void *own(binder *b, size_t bytes) {
+static void *own(binder *b, size_t bytes)
+{
     model_weights *w = b->weights;
     void *memory = NULL;
     void **grown = realloc(w->owned, (w->owned_count + 1) * sizeof *grown);
@@ -69,7 +73,8 @@ static void *own(binder *b, size_t bytes) {
 }
 
 /* The tensor of that name, if its shape is dims (fastest first); NULL after a failure. */
-static const gguf_file_tensor *require(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2) {
+static const gguf_file_tensor *require(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2)
+{
     if (b->status != QSA_OK) {
         return NULL;
     }
@@ -79,20 +84,22 @@ static const gguf_file_tensor *require(binder *b, const char *name, int64_t d0, 
         return NULL;
     }
     if (t->dims[0] != d0 || t->dims[1] != d1 || t->dims[2] != d2 || t->dims[3] != 1) {
-        fail(b, QSA_E_FORMAT, "tensor %s has shape %lld x %lld x %lld x %lld, expected %lld x %lld x %lld x 1",
-             t->name, (long long)t->dims[0], (long long)t->dims[1], (long long)t->dims[2], (long long)t->dims[3],
-             (long long)d0, (long long)d1, (long long)d2);
+        fail(b, QSA_E_FORMAT, "tensor %s has shape %lld x %lld x %lld x %lld, expected %lld x %lld x %lld x 1", t->name,
+             (long long)t->dims[0], (long long)t->dims[1], (long long)t->dims[2], (long long)t->dims[3], (long long)d0,
+             (long long)d1, (long long)d2);
         return NULL;
     }
     return t;
 }
 
 /* ggml multiplies by, and takes rows of, every type that it can widen and has a dot product for. */
-static bool usable_in_place(enum ggml_type type) {
+static bool usable_in_place(enum ggml_type type)
+{
     return type == GGML_TYPE_F32 || ggml_get_type_traits_cpu(type)->vec_dot != NULL;
 }
 
-static float *dequantised(binder *b, const gguf_file_tensor *t) {
+static float *dequantised(binder *b, const gguf_file_tensor *t)
+{
     float *values = own(b, gguf_file_tensor_elements(t) * sizeof *values);
     if (values != NULL) {
         gguf_file_dequantise(t, values);
@@ -100,7 +107,8 @@ static float *dequantised(binder *b, const gguf_file_tensor *t) {
     return values;
 }
 
-static struct ggml_tensor *matrix3(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2) {
+static struct ggml_tensor *matrix3(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2)
+{
     const gguf_file_tensor *t = require(b, name, d0, d1, d2);
     if (t == NULL) {
         return NULL;
@@ -117,12 +125,14 @@ static struct ggml_tensor *matrix3(binder *b, const char *name, int64_t d0, int6
     return tensor;
 }
 
-static struct ggml_tensor *matrix(binder *b, const char *name, int64_t d0, int64_t d1) {
+static struct ggml_tensor *matrix(binder *b, const char *name, int64_t d0, int64_t d1)
+{
     return matrix3(b, name, d0, d1, 1);
 }
 
 /* f32 values that our own nodes read; d1 > 1: a small matrix. */
-static const float *values(binder *b, const char *name, int64_t d0, int64_t d1) {
+static const float *values(binder *b, const char *name, int64_t d0, int64_t d1)
+{
     const gguf_file_tensor *t = require(b, name, d0, d1, 1);
     if (t == NULL) {
         return NULL;
@@ -137,12 +147,14 @@ static const float *values(binder *b, const char *name, int64_t d0, int64_t d1) 
     return x;
 }
 
-static const float *vector(binder *b, const char *name, int64_t n) {
+static const float *vector(binder *b, const char *name, int64_t n)
+{
     return values(b, name, n, 1);
 }
 
 /* Convolution weights {taps, channels} as [taps][channels], so that channels are adjacent. */
-static const float *taps(binder *b, const char *name, uint32_t n, uint32_t channels) {
+static const float *taps(binder *b, const char *name, uint32_t n, uint32_t channels)
+{
     const float *by_channel = values(b, name, n, channels);
     float *by_tap = by_channel == NULL ? NULL : own(b, (size_t)n * channels * sizeof *by_tap);
     for (size_t c = 0; by_tap != NULL && c < channels; c++) {
@@ -155,7 +167,8 @@ static const float *taps(binder *b, const char *name, uint32_t n, uint32_t chann
 
 /* ---- the parts of a layer ---- */
 
-static void bind_hyper(binder *b, const char *prefix, bool has_inject, hyper_weights *w) {
+static void bind_hyper(binder *b, const char *prefix, bool has_inject, hyper_weights *w)
+{
     const model_shape *s = b->shape;
     const int64_t wide = (int64_t)s->streams * s->embedding;
     char name[64];
@@ -171,7 +184,8 @@ static void bind_hyper(binder *b, const char *prefix, bool has_inject, hyper_wei
     }
 }
 
-static void bind_experts(binder *b, expert_weights *w) {
+static void bind_experts(binder *b, expert_weights *w)
+{
     const model_shape *s = b->shape;
     const int64_t e = s->embedding, width = s->expert_width, shared = s->shared_width;
     w->router = matrix(b, "ffn_gate_inp.weight", e, s->experts);
@@ -188,9 +202,11 @@ static void bind_experts(binder *b, expert_weights *w) {
     w->shared_down = matrix(b, "ffn_down_shexp.weight", shared, e);
 }
 
-static void bind_attention(binder *b, attention_weights *w) {
+static void bind_attention(binder *b, attention_weights *w)
+{
     const qsa_config *c = &b->shape->qsa;
-    const int64_t e = b->shape->embedding, q = (int64_t)c->q_heads * c->head_dim, kv = (int64_t)c->kv_heads * c->head_dim;
+    const int64_t e = b->shape->embedding, q = (int64_t)c->q_heads * c->head_dim,
+                  kv = (int64_t)c->kv_heads * c->head_dim;
     if (find(b, "attn_qkv.weight") != NULL) {
         w->qkv = matrix(b, "attn_qkv.weight", e, 2 * q + 2 * kv);
     } else {
@@ -207,7 +223,8 @@ static void bind_attention(binder *b, attention_weights *w) {
     w->norms.index_k = vector(b, "indexer.k_norm.weight", c->index_dim);
 }
 
-static void bind_delta(binder *b, delta_weights *w) {
+static void bind_delta(binder *b, delta_weights *w)
+{
     const delta_shape *d = &b->shape->delta;
     const int64_t e = b->shape->embedding;
     w->qkv = matrix(b, "attn_qkv.weight", e, d->channels);
@@ -221,7 +238,8 @@ static void bind_delta(binder *b, delta_weights *w) {
     w->norm = vector(b, "ssm_norm.weight", d->dim);
 }
 
-static void bind_ngram(binder *b, ngram_weights *w) {
+static void bind_ngram(binder *b, ngram_weights *w)
+{
     const model_shape *s = b->shape;
     const uint32_t wide = s->streams * s->embedding;
     w->key = matrix(b, "ple_key.weight", s->embedding, wide);
@@ -232,7 +250,8 @@ static void bind_ngram(binder *b, ngram_weights *w) {
     w->conv = taps(b, "ple_conv1d.weight", s->ngram.conv, wide);
 }
 
-static void bind_layer(binder *b, uint32_t layer) {
+static void bind_layer(binder *b, uint32_t layer)
+{
     layer_weights *w = &b->weights->layers[layer];
     b->layer = (int)layer;
     bind_hyper(b, "hc_attn", true, &w->hyper_mixer);
@@ -251,21 +270,24 @@ static void bind_layer(binder *b, uint32_t layer) {
 /* ---- the whole ---- */
 
 /* Every row that a hash can name must exist. */
-static void bind_ngram_rows(binder *b) {
+static void bind_ngram_rows(binder *b)
+{
     const ngram_shape *g = &b->shape->ngram;
     const gguf_file_tensor *t = b->status == QSA_OK ? find(b, "per_layer_token_embd.weight") : NULL;
     const int64_t rows = t == NULL ? 0 : t->dims[1]; /* if it is missing, matrix() says so */
     b->weights->ngram_rows = matrix(b, "per_layer_token_embd.weight", g->dim, rows);
     for (uint32_t h = 0; b->status == QSA_OK && h < g->heads; h++) {
         if (g->offsets[h] + g->sizes[h] > (uint64_t)rows) {
-            fail(b, QSA_E_FORMAT, "tensor per_layer_token_embd.weight has %lld rows, but ple.head_offsets[%u] and "
-                                  "head_vocab_sizes[%u] name row %llu", (long long)rows, h, h,
-                 (unsigned long long)(g->offsets[h] + g->sizes[h] - 1));
+            fail(b, QSA_E_FORMAT,
+                 "tensor per_layer_token_embd.weight has %lld rows, but ple.head_offsets[%u] and "
+                 "head_vocab_sizes[%u] name row %llu",
+                 (long long)rows, h, h, (unsigned long long)(g->offsets[h] + g->sizes[h] - 1));
         }
     }
 }
 
-static void bind_all(binder *b) {
+static void bind_all(binder *b)
+{
     const model_shape *s = b->shape;
     model_weights *w = b->weights;
     b->layer = -1;
@@ -284,7 +306,8 @@ static void bind_all(binder *b) {
 }
 
 qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, qsa_weights storage,
-                              model_weights *out_weights) {
+                              model_weights *out_weights)
+{
     model_weights w = {0};
     binder b = {file, shape, storage, &w, QSA_OK, -1};
     const size_t tensors = (size_t)shape->layers * LAYER_TENSORS + GLOBAL_TENSORS;
@@ -304,7 +327,8 @@ qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, q
     return QSA_OK;
 }
 
-void model_weights_free(model_weights *weights) {
+void model_weights_free(model_weights *weights)
+{
     for (size_t i = 0; i < weights->owned_count; i++) {
         free(weights->owned[i]);
     }

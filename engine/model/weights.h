@@ -22,34 +22,34 @@ typedef struct hyper_weights {
 typedef struct expert_weights {
     struct ggml_tensor *router; /* {E, experts} */
     struct ggml_tensor *gate_up, *gate, *up;
-    struct ggml_tensor *down;                               /* {width, E, experts} */
-    struct ggml_tensor *shared_router;                      /* {E, 1} */
+    struct ggml_tensor *down;                                  /* {width, E, experts} */
+    struct ggml_tensor *shared_router;                         /* {E, 1} */
     struct ggml_tensor *shared_gate, *shared_up, *shared_down; /* {E, shared width} twice, {shared width, E} */
 } expert_weights;
 
 /* A QSA layer. Either q {E, heads * 2 * D} (a head's query, then its gate), k and v {E, kv heads * D}, or all in qkv. */
 typedef struct attention_weights {
     struct ggml_tensor *qkv, *q, *k, *v;
-    struct ggml_tensor *output;           /* {heads * D, E} */
+    struct ggml_tensor *output;            /* {heads * D, E} */
     struct ggml_tensor *index_q, *index_k; /* {E, index heads * index D}, {E, index D} */
     qsa_norm_weights norms;
 } attention_weights;
 
 /* A gated delta net. */
 typedef struct delta_weights {
-    struct ggml_tensor *qkv, *gate;    /* {E, channels}, {E, inner} */
-    struct ggml_tensor *alpha, *beta;  /* {E, value heads} */
-    struct ggml_tensor *output;        /* {inner, E} */
-    const float *conv;                 /* [taps][channels] */
-    const float *dt, *a;               /* [value heads] */
-    const float *norm;                 /* [D] */
+    struct ggml_tensor *qkv, *gate;   /* {E, channels}, {E, inner} */
+    struct ggml_tensor *alpha, *beta; /* {E, value heads} */
+    struct ggml_tensor *output;       /* {inner, E} */
+    const float *conv;                /* [taps][channels] */
+    const float *dt, *a;              /* [value heads] */
+    const float *norm;                /* [D] */
 } delta_weights;
 
 /* The n-gram embedding of a layer. */
 typedef struct ngram_weights {
-    struct ggml_tensor *key, *value;                        /* {E, streams * E}, {E, E} */
+    struct ggml_tensor *key, *value;                /* {E, streams * E}, {E, E} */
     const float *norm_key, *norm_query, *norm_conv; /* [streams * E] */
-    const float *conv;                                      /* [taps][streams * E] */
+    const float *conv;                              /* [taps][streams * E] */
 } ngram_weights;
 
 typedef struct layer_weights {
@@ -61,7 +61,7 @@ typedef struct layer_weights {
 } layer_weights;
 
 typedef struct model_weights {
-    struct ggml_context *context; /* of all tensors below */
+    struct ggml_context *context;           /* of all tensors below */
     struct ggml_tensor *embedding, *output; /* {E, V}; the same one if tied */
     struct ggml_tensor *ngram_rows;         /* {row, rows}; NULL without n-gram embedding */
     hyper_weights hyper_head;

@@ -9,7 +9,8 @@
 
 /* ---- checks ---- */
 
-static qsa_status check_item(const qsa_context *c, const qsa_batch_item *item, size_t index) {
+static qsa_status check_item(const qsa_context *c, const qsa_batch_item *item, size_t index)
+{
     if (item->session == NULL || item->session->context != c) {
         return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch: not a session of this context", index);
     }
@@ -17,22 +18,24 @@ static qsa_status check_item(const qsa_context *c, const qsa_batch_item *item, s
         return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch has no tokens", index);
     }
     if (item->logits > item->n || (item->logits > 0 && item->out_logits == NULL)) {
-        return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch wants the logits of %u tokens, has %u tokens%s", index,
-                           item->logits, item->n, item->out_logits == NULL ? " and nowhere to put them" : "");
+        return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch wants the logits of %u tokens, has %u tokens%s",
+                           index, item->logits, item->n, item->out_logits == NULL ? " and nowhere to put them" : "");
     }
     if (item->session->batch == c->batches) {
         return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch names a session that it has already", index);
     }
     for (uint32_t t = 0; t < item->n; t++) {
         if (item->tokens[t] < 0 || (uint32_t)item->tokens[t] >= c->model->shape.vocabulary) {
-            return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch: token %u is %d, but the vocabulary has %u tokens",
-                               index, t, (int)item->tokens[t], c->model->shape.vocabulary);
+            return engine_fail(QSA_E_ARGUMENT,
+                               "item %zu of the batch: token %u is %d, but the vocabulary has %u tokens", index, t,
+                               (int)item->tokens[t], c->model->shape.vocabulary);
         }
     }
     return QSA_OK;
 }
 
-static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_t n, uint32_t *out_tokens) {
+static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_t n, uint32_t *out_tokens)
+{
     if (c == NULL || items == NULL || n == 0) {
         return engine_fail(QSA_E_ARGUMENT, "a batch without context or items");
     }
@@ -61,11 +64,13 @@ static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_
 /* ---- laying the batch out ---- */
 
 /* The token k places before token t of the item; the session's history where the item has no such token. */
-static int32_t token_before(const qsa_batch_item *item, uint32_t t, uint32_t k) {
+static int32_t token_before(const qsa_batch_item *item, uint32_t t, uint32_t k)
+{
     return k <= t ? item->tokens[t - k] : item->session->now.history[k - t - 1];
 }
 
-static void lay_ngrams(const qsa_context *c, const qsa_batch_item *item, uint32_t first) {
+static void lay_ngrams(const qsa_context *c, const qsa_batch_item *item, uint32_t first)
+{
     const ngram_shape *g = &c->model->shape.ngram;
     for (uint32_t t = 0; g->heads > 0 && t < item->n; t++) {
         int32_t history[MODEL_MAX_NGRAM];
@@ -77,7 +82,8 @@ static void lay_ngrams(const qsa_context *c, const qsa_batch_item *item, uint32_
 }
 
 /* Columns of the batch in the order of the items; returns how many logits are wanted. */
-static uint32_t lay_out(qsa_context *c, const qsa_batch_item *items, size_t n) {
+static uint32_t lay_out(qsa_context *c, const qsa_batch_item *items, size_t n)
+{
     uint32_t first = 0, wanted = 0;
     for (size_t i = 0; i < n; i++) {
         const qsa_session *s = items[i].session;
@@ -95,7 +101,8 @@ static uint32_t lay_out(qsa_context *c, const qsa_batch_item *items, size_t n) {
 
 /* ---- computing ---- */
 
-static qsa_status check_logits(const float *logits, uint32_t wanted, uint32_t vocabulary) {
+static qsa_status check_logits(const float *logits, uint32_t wanted, uint32_t vocabulary)
+{
     for (size_t i = 0; i < (size_t)wanted * vocabulary; i++) {
         if (!isfinite(logits[i])) {
             return engine_fail(QSA_E_NONFINITE, "logits of wanted token %zu: element %zu is not finite", i / vocabulary,
@@ -106,7 +113,8 @@ static qsa_status check_logits(const float *logits, uint32_t wanted, uint32_t vo
 }
 
 /* The prepared graph within a step: either everything is committed or nothing has happened. */
-static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const float **out_logits) {
+static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const float **out_logits)
+{
     qsa_step *step = NULL;
     qsa_status status = qsa_step_begin(c->cache, c->entries, n, &step);
     if (status != QSA_OK) {
@@ -129,7 +137,8 @@ static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const floa
 
 /* ---- after the commit: nothing here can fail ---- */
 
-static void move_on(qsa_session *s, const qsa_batch_item *item) {
+static void move_on(qsa_session *s, const qsa_batch_item *item)
+{
     float *old = s->now.floats;
     s->now.floats = s->spare;
     s->spare = old;
@@ -143,7 +152,8 @@ static void move_on(qsa_session *s, const qsa_batch_item *item) {
     s->context->tokens += item->n;
 }
 
-static void publish(const qsa_context *c, const qsa_batch_item *items, size_t n, const float *logits) {
+static void publish(const qsa_context *c, const qsa_batch_item *items, size_t n, const float *logits)
+{
     const size_t vocabulary = c->model->shape.vocabulary;
     for (size_t i = 0; i < n; i++) {
         if (items[i].logits > 0) {
@@ -154,7 +164,8 @@ static void publish(const qsa_context *c, const qsa_batch_item *items, size_t n,
     }
 }
 
-qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n) {
+qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n)
+{
     uint32_t tokens = 0;
     qsa_status status = check_items(context, items, n, &tokens);
     if (status != QSA_OK) {

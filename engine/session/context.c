@@ -8,11 +8,13 @@
 
 enum { DEFAULT_CHUNK = 512 };
 
-qsa_status fail_as_library(qsa_status status) {
+qsa_status fail_as_library(qsa_status status)
+{
     return engine_fail(status, "%s", qsa_error_detail());
 }
 
-void qsa_context_options_init(qsa_context_options *options) {
+void qsa_context_options_init(qsa_context_options *options)
+{
     *options = (qsa_context_options){
         .context = 0,
         .sessions = 1,
@@ -23,7 +25,8 @@ void qsa_context_options_init(qsa_context_options *options) {
     };
 }
 
-static qsa_status check_options(const qsa_model *model, qsa_context_options *o) {
+static qsa_status check_options(const qsa_model *model, qsa_context_options *o)
+{
     if (o->context == 0) {
         o->context = model->shape.context;
     }
@@ -44,7 +47,8 @@ static qsa_status check_options(const qsa_model *model, qsa_context_options *o) 
 }
 
 /* Sequences take whole pages: as many more as may be cut, so that the tokens asked for always fit. */
-static qsa_config cache_config(const qsa_model *model, const qsa_context_options *o) {
+static qsa_config cache_config(const qsa_model *model, const qsa_context_options *o)
+{
     qsa_config config = model->shape.qsa;
     config.kv_type = o->kv;
     config.profile = o->index;
@@ -55,7 +59,8 @@ static qsa_config cache_config(const qsa_model *model, const qsa_context_options
     return config;
 }
 
-static qsa_status create_cache(qsa_context *c) {
+static qsa_status create_cache(qsa_context *c)
+{
     const model_shape *s = &c->model->shape;
     qsa_norm_weights *norms = calloc(s->qsa_layers, sizeof *norms);
     if (norms == NULL) {
@@ -75,7 +80,8 @@ static qsa_status create_cache(qsa_context *c) {
     return status == QSA_OK ? QSA_OK : fail_as_library(status);
 }
 
-static qsa_status allocate_batch(qsa_context *c) {
+static qsa_status allocate_batch(qsa_context *c)
+{
     const size_t chunk = c->options.chunk, heads = c->model->shape.ngram.heads;
     c->entries = calloc(c->options.sessions, sizeof *c->entries);
     c->segments = calloc(c->options.sessions, sizeof *c->segments);
@@ -88,7 +94,8 @@ static qsa_status allocate_batch(qsa_context *c) {
     return QSA_OK;
 }
 
-qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context) {
+qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context)
+{
     if (model == NULL || out_context == NULL) {
         return engine_fail(QSA_E_ARGUMENT, "qsa_context_create: model or out_context is NULL");
     }
@@ -120,7 +127,8 @@ qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options 
     return QSA_OK;
 }
 
-void qsa_context_destroy(qsa_context *context) {
+void qsa_context_destroy(qsa_context *context)
+{
     if (context == NULL) {
         return;
     }
@@ -137,7 +145,8 @@ void qsa_context_destroy(qsa_context *context) {
     free(context);
 }
 
-void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats) {
+void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats)
+{
     memset(out_stats, 0, sizeof *out_stats);
     (void)qsa_cache_counters(context->cache, &out_stats->counters);
     (void)qsa_plan_memory(&context->config, &out_stats->plan);
@@ -146,6 +155,7 @@ void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_st
     out_stats->isa = qsa_cache_isa(context->cache);
 }
 
-void qsa_context_set_tap(qsa_context *context, const qsa_tap *tap) {
+void qsa_context_set_tap(qsa_context *context, const qsa_tap *tap)
+{
     context->tap = tap == NULL ? (qsa_tap){0} : *tap;
 }

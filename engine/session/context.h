@@ -17,7 +17,7 @@
 
 /* What tokens leave behind outside QSA. */
 typedef struct recurrent_state {
-    float *floats; /* laid out as in model/state.h */
+    float *floats;                    /* laid out as in model/state.h */
     int32_t history[MODEL_MAX_NGRAM]; /* the last tokens, newest first; EOS before the start */
     uint64_t tokens;
 } recurrent_state;
@@ -47,11 +47,11 @@ struct qsa_context {
     uint64_t state_bytes;
 
     /* room for one batch */
-    qsa_entry *entries;       /* [sessions] */
-    batch_segment *segments;  /* [sessions] */
-    int32_t *ids;             /* [chunk] */
-    int32_t *ngram_rows;      /* [chunk][heads] */
-    uint32_t *wanted;         /* [chunk] */
+    qsa_entry *entries;      /* [sessions] */
+    batch_segment *segments; /* [sessions] */
+    int32_t *ids;            /* [chunk] */
+    int32_t *ngram_rows;     /* [chunk][heads] */
+    uint32_t *wanted;        /* [chunk] */
 };
 
 /* The detail of libqsa's last failure becomes the engine's. */

@@ -8,11 +8,13 @@
 
 /* ---- life ---- */
 
-static size_t state_bytes(const qsa_session *s) {
+static size_t state_bytes(const qsa_session *s)
+{
     return state_floats(&s->context->model->shape) * sizeof(float);
 }
 
-static float *new_state(qsa_session *s) {
+static float *new_state(qsa_session *s)
+{
     float *floats = calloc(1, state_bytes(s) + sizeof *floats); /* never of size 0 */
     if (floats != NULL) {
         s->context->state_bytes += state_bytes(s);
@@ -20,21 +22,24 @@ static float *new_state(qsa_session *s) {
     return floats;
 }
 
-static void free_state(qsa_session *s, float *floats) {
+static void free_state(qsa_session *s, float *floats)
+{
     if (floats != NULL) {
         s->context->state_bytes -= state_bytes(s);
     }
     free(floats);
 }
 
-static void free_session(qsa_session *s) {
+static void free_session(qsa_session *s)
+{
     free_state(s, s->now.floats);
     free_state(s, s->mark.floats);
     free_state(s, s->spare);
     free(s);
 }
 
-static void link_session(qsa_session *s) {
+static void link_session(qsa_session *s)
+{
     s->next = s->context->sessions;
     if (s->next != NULL) {
         s->next->previous = s;
@@ -42,7 +47,8 @@ static void link_session(qsa_session *s) {
     s->context->sessions = s;
 }
 
-static void unlink_session(qsa_session *s) {
+static void unlink_session(qsa_session *s)
+{
     if (s->next != NULL) {
         s->next->previous = s->previous;
     }
@@ -53,7 +59,8 @@ static void unlink_session(qsa_session *s) {
     }
 }
 
-qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session) {
+qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
+{
     if (context == NULL || out_session == NULL) {
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_open: context or out_session is NULL");
     }
@@ -82,7 +89,8 @@ qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session) {
     return QSA_OK;
 }
 
-void qsa_session_close(qsa_session *session) {
+void qsa_session_close(qsa_session *session)
+{
     if (session == NULL) {
         return;
     }
@@ -92,13 +100,16 @@ void qsa_session_close(qsa_session *session) {
     free_session(session);
 }
 
-uint64_t qsa_session_tokens(const qsa_session *session) {
+uint64_t qsa_session_tokens(const qsa_session *session)
+{
     return session->now.tokens;
 }
 
-qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position) {
+qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position)
+{
     if (session->fed) {
-        return engine_fail(QSA_E_ORDER, "the anchor is decided: the session begins at %lld", (long long)session->anchor);
+        return engine_fail(QSA_E_ORDER, "the anchor is decided: the session begins at %lld",
+                           (long long)session->anchor);
     }
     if (position < 0 || position >= QSA_MAX_POSITION) {
         return engine_fail(QSA_E_LIMIT, "anchor %lld is not a position from 0 to below 2^31", (long long)position);
@@ -109,13 +120,15 @@ qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position) {
 
 /* ---- feeding ---- */
 
-static qsa_status feed_chunk(qsa_session *s, const int32_t *tokens, uint32_t n, float *out_logits) {
+static qsa_status feed_chunk(qsa_session *s, const int32_t *tokens, uint32_t n, float *out_logits)
+{
     const qsa_batch_item item = {s, tokens, n, out_logits != NULL, out_logits};
     return qsa_batch_run(s->context, &item, 1);
 }
 
 qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
-                            void (*progress)(void *user, size_t fed), void *user) {
+                            void (*progress)(void *user, size_t fed), void *user)
+{
     if (session == NULL || (tokens == NULL && n > 0)) {
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_feed: session or tokens is NULL");
     }
@@ -140,13 +153,15 @@ qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t 
 
 /* ---- a place to return to ---- */
 
-static void copy_state(qsa_session *s, recurrent_state *to, const recurrent_state *from) {
+static void copy_state(qsa_session *s, recurrent_state *to, const recurrent_state *from)
+{
     memcpy(to->floats, from->floats, state_bytes(s));
     memcpy(to->history, from->history, sizeof to->history);
     to->tokens = from->tokens;
 }
 
-qsa_status qsa_session_mark(qsa_session *session) {
+qsa_status qsa_session_mark(qsa_session *session)
+{
     if (session->mark.floats == NULL) {
         session->mark.floats = new_state(session);
     }
@@ -158,7 +173,8 @@ qsa_status qsa_session_mark(qsa_session *session) {
     return QSA_OK;
 }
 
-qsa_status qsa_session_return(qsa_session *session) {
+qsa_status qsa_session_return(qsa_session *session)
+{
     if (!session->marked) {
         return engine_fail(QSA_E_ORDER, "the session has no mark to return to");
     }
