@@ -220,6 +220,7 @@ static void shift_moves_positions_and_no_result(void **state)
     world_refused(QSA_E_RANGE, "shift", qsa_seq_shift(f.cache, f.seq, INT64_MAX));
     world_refused(QSA_E_RANGE, "shift", qsa_seq_shift(f.cache, f.seq, INT64_MIN));
     assert_int_equal(world_digest(f.cache, f.seq), before);
+    world_batch_close(&still);
     close_fixture(&f);
 }
 
