@@ -197,23 +197,25 @@ typedef struct prompt {
     size_t n;
 } prompt;
 
-static bool read_prompt(const request *r, const qsa_model *model, prompt *out)
+/* The file, then the text of the command line. */
+static bool read_text(const request *r, text_buffer *text)
 {
-    text_buffer text = {0};
-    bool is_good = !r->file || add_file(&text, r->file);
-    if (is_good && r->text)
-        add_bytes(&text, r->text, strlen(r->text));
-    if (is_good && text.n == 0) {
+    if (r->file && !add_file(text, r->file))
+        return false;
+    if (r->text)
+        add_bytes(text, r->text, strlen(r->text));
+    if (text->n == 0)
         options_say(COMMAND, "the text to read is empty");
-        is_good = false;
-    }
-    if (is_good && qsa_model_encode(model, text.bytes, text.n, r->specials ? QSA_SPECIALS_ALL : QSA_SPECIALS_NONE,
-                                    &out->tokens, &out->n) != QSA_OK) {
-        engine_say(COMMAND);
-        is_good = false;
-    }
-    free(text.bytes);
-    return is_good;
+    return text->n > 0;
+}
+
+static bool encode(const request *r, const qsa_model *model, const text_buffer *text, prompt *out)
+{
+    const qsa_specials specials = r->specials ? QSA_SPECIALS_ALL : QSA_SPECIALS_NONE;
+    if (qsa_model_encode(model, text->bytes, text->n, specials, &out->tokens, &out->n) == QSA_OK)
+        return true;
+    engine_say(COMMAND);
+    return false;
 }
 
 /* The context asked for, or what prompt and answer need; at most the model's. */
@@ -407,8 +409,9 @@ static int run_prompt(const request *r, const qsa_model *model, const qsa_model_
     if (is_good) {
         catch_interrupts();
         is_good = read_tokens(&g, p) && generate(&g);
-        print_summary(&g);
     }
+    if (is_good)
+        print_summary(&g);
     qsa_sampler_destroy(g.sampler);
     qsa_session_close(g.session);
     qsa_context_destroy(g.context);
@@ -416,25 +419,33 @@ static int run_prompt(const request *r, const qsa_model *model, const qsa_model_
     return !is_good ? EXIT_FAILURE : interrupted ? EXIT_INTERRUPTED : EXIT_SUCCESS;
 }
 
+static int run_text(request *r, const text_buffer *text)
+{
+    qsa_model *model;
+    qsa_model_info info;
+    prompt p = {0};
+    int status = EXIT_FAILURE;
+    if (!engine_open_model(COMMAND, r->model, r->weights, &model))
+        return EXIT_FAILURE;
+    qsa_model_get_info(model, &info);
+    if (encode(r, model, text, &p) && plan_context(r, &info, p.n))
+        status = run_prompt(r, model, &info, &p);
+    free(p.tokens);
+    qsa_model_close(model);
+    return status;
+}
+
 int cmd_run(int argc, char **argv)
 {
     request r;
+    text_buffer text = {0};
     if (!parse(argc, argv, &r))
         return EXIT_USAGE;
     if (r.help) {
         print_usage();
         return EXIT_SUCCESS;
     }
-    qsa_model *model;
-    if (!engine_open_model(COMMAND, r.model, r.weights, &model))
-        return EXIT_FAILURE;
-    qsa_model_info info;
-    qsa_model_get_info(model, &info);
-    prompt p = {0};
-    int status = EXIT_FAILURE;
-    if (read_prompt(&r, model, &p) && plan_context(&r, &info, p.n))
-        status = run_prompt(&r, model, &info, &p);
-    free(p.tokens);
-    qsa_model_close(model);
+    int status = read_text(&r, &text) ? run_text(&r, &text) : EXIT_FAILURE;
+    free(text.bytes);
     return status;
 }

@@ -1,0 +1,104 @@
+# qsa run: what it prints where, and what it refuses.
+. "$(dirname "$0")/expect.sh"
+
+for command in run demo inspect; do
+    run 0 help "$command"
+    says "usage: qsa $command"
+done
+
+tiny=$golden/model/tiny-bf16.gguf
+exact="--weights f32 --kv f32 --index f32"
+
+# The recorded greedy text, byte for byte, whatever threads and chunks; nothing else on standard output.
+python3 - "$golden/model/greedy.txt" "$folder" <<'PY'
+import re, sys
+for line in open(sys.argv[1], encoding="ascii"):
+    key, _, rest = line.rstrip("\n").partition(" ")
+    if key in ("text", "next_text"):
+        text = re.sub(rb"\\x(..)", lambda m: bytes([int(m.group(1), 16)]), rest.encode("ascii"))
+        open(sys.argv[2] + "/" + key, "wb").write(text)
+PY
+for way in "-t 1" "-t 2 --chunk 7" "-t 1 --chunk 1"; do
+    # shellcheck disable=SC2086 # lists of words
+    run 0 run -m "$tiny" -f "$folder/text" -n 32 $exact $way
+    python3 -c 'import sys; sys.stdout.buffer.write(sys.stdin.buffer.read().decode(errors="replace").encode())' \
+        <"$folder/out" >"$folder/lossy"
+    cmp -s "$folder/lossy" "$folder/next_text" || fail "$way: not the recorded text"
+done
+for words in "prompt    100 tokens" "decode    32 tokens" memory "of the tokens visible"; do
+    grep -q "$words" "$folder/err" || fail "the summary lacks '$words'"
+done
+
+# Native weights: one text for any chunk and any number of threads; a seed decides a sample.
+run 0 run -m "$tiny" -p "The river runs from the mountain" -n 40 -t 1
+cp "$folder/out" "$folder/once"
+for way in "--chunk 1 -t 1" "--chunk 3 -t 2"; do
+    # shellcheck disable=SC2086
+    run 0 run -m "$tiny" -p "The river runs from the mountain" -n 40 $way
+    cmp -s "$folder/out" "$folder/once" || fail "$way: another text"
+done
+run 0 run -m "$tiny" -p "The river" -n 30 --temp 1.5 --top-k 50 --top-p 0.95 --min-p 0.01 --seed 5 -t 1
+cp "$folder/out" "$folder/once"
+run 0 run -m "$tiny" -p "The river" -n 30 --temp 1.5 --top-k 50 --top-p 0.95 --min-p 0.01 --seed 5 -t 1
+cmp -s "$folder/out" "$folder/once" || fail "the same seed gives another text"
+run 0 run -m "$tiny" -p "The river" -n 30 --temp 1.5 --top-k 50 --top-p 0.95 --min-p 0.01 --seed 6 -t 1
+cmp -s "$folder/out" "$folder/once" && fail "another seed gives the same text"
+
+# The file is read first, then the text.
+printf 'The river ' >"$folder/first"
+run 0 run -m "$tiny" -f "$folder/first" -p "runs" -n 8 -t 1
+cp "$folder/out" "$folder/once"
+run 0 run -m "$tiny" -p "The river runs" -n 8 -t 1
+cmp -s "$folder/out" "$folder/once" || fail "file and text are not one text"
+
+# Nothing to generate; a context that fills.
+run 0 run -m "$tiny" -p "The river" -n 0 -t 1
+[ -s "$folder/out" ] && fail "-n 0 writes"
+run 0 run -m "$tiny" -p "The river" -n 100 -c 20 -t 1
+grep -q "the context is full" "$folder/err" || fail "a full context is not said"
+run 0 run -m "$tiny" -p "a" -n 1 -c 1 -t 1
+
+# Refusals.
+refuses 1 "the prompt has 100 tokens, more than the context of 50" run -m "$tiny" -f "$folder/text" -c 50
+refuses 1 "this model takes 1 to" run -m "$tiny" -p a -c 2000000000
+refuses 1 "is a directory" run -m "$folder" -p a
+refuses 1 "nowhere" run -m "$folder/nowhere" -p a
+refuses 1 "nowhere" run -m "$tiny" -f "$folder/nowhere"
+refuses 1 "directory" run -m "$tiny" -f "$folder"
+refuses 1 "empty" run -m "$tiny" -p ""
+refuses 2 "nothing to read" run -m "$tiny"
+for bad in "-n x" "-n -1" "-c 0" "-c 1.5" "-t 0" "-t 1025" "--temp hot" "--temp -1" "--temp nan" "--top-p 0" "--top-p 1.1" \
+    "--min-p 2" "--top-k -1" "--seed -1" "--kv q4" "--index f16" "--weights f16" "--chunk 0" "--chunk 65537" "--frob"; do
+    # shellcheck disable=SC2086
+    refuses 2 "${bad%% *}" run -m "$tiny" -p a $bad
+done
+size=$(wc -c <"$tiny")
+for part in 0 10 1000 $((size / 2)) $((size - 1)); do
+    head -c "$part" "$tiny" >"$folder/cut.gguf"
+    refuses 1 "cut.gguf" run -m "$folder/cut.gguf" -p a
+done
+if [ -w /dev/full ]; then
+    "$QSA" run -m "$tiny" -p "The river" -n 5 -t 1 >/dev/full 2>"$folder/err" && fail "a full disk is no error"
+    grep -q "cannot write to standard output" "$folder/err" || fail "a full disk is not said"
+fi
+
+# Ctrl-C stops cleanly, with the summary.
+"$QSA" run -m "$tiny" -p "The river" -n 100000 -t 1 >"$folder/out" 2>"$folder/err" &
+program=$!
+for _ in $(seq 100); do
+    [ -s "$folder/out" ] && break
+    sleep 0.1
+done
+kill -INT $program 2>/dev/null
+wait $program
+status=$?
+[ "$status" = 130 ] || grep -q "stopped:" "$folder/err" || fail "after SIGINT: exit status $status"
+grep -q "decode" "$folder/err" || fail "no summary after SIGINT"
+
+# The summary of a file.
+run 0 inspect --json "$tiny"
+is_json "$folder/out" 'len(lines) == 1 and lines[0]["ratio"] == 4'
+refuses 1 "nowhere" inspect "$folder/nowhere"
+refuses 2 "no model file" inspect
+
+finish

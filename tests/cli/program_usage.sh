@@ -1,0 +1,34 @@
+# What the program says to a command line that it cannot understand.
+. "$(dirname "$0")/expect.sh"
+
+run 2
+refuses 2 "unknown command 'frob'" frob
+refuses 2 "unknown option '--frob'" verify --frob
+refuses 2 "unknown option '-x'" bench -x
+refuses 2 "option --golden needs a value" verify --golden
+refuses 2 "option --quick takes no value" verify --quick=yes
+refuses 2 "one argument too many" verify folder
+refuses 2 "do not go together" verify --quick --golden folder
+refuses 2 "one argument too many" version now
+for number in 0 1025 -1 x 1x '' ' 1' +1 1.5 99999999999999999999; do
+    refuses 2 "option -t must be a whole number from 1 to 1024" bench -t "$number"
+done
+refuses 1 "nowhere" verify --golden "$folder/nowhere"
+
+for command in verify bench; do
+    run 0 help "$command"
+    says "usage: qsa $command"
+done
+run 0 help
+says "qsa COMMAND"
+run 0 --help
+run 0 --version
+says "libqsa"
+
+# A closed or full standard output is an error.
+if [ -w /dev/full ]; then
+    "$QSA" version >/dev/full 2>"$folder/err" && fail "qsa version >/dev/full succeeds"
+    grep -q "cannot write to standard output" "$folder/err" || fail "a full disk is not said"
+fi
+
+finish
