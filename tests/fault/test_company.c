@@ -1,9 +1,8 @@
-/* Several sequences in one cache, several caches in one process, one slot after another: nobody sees another's state. */
+/* Several sequences in one cache, one slot used after another: nobody sees another's state. */
 #include "world.h"
 
 #include "cache/cache.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,75 +226,6 @@ static void tied_lists_are_the_same_every_time(void **state)
     world_batch_close(&batch);
 }
 
-/* ---- threads ---- */
-
-enum { WORKERS = 4 };
-
-typedef struct worker {
-    uint32_t number;
-    uint64_t digest;
-    world_batch found;
-} worker;
-
-static qsa_config worker_config(void)
-{
-    qsa_config config = world_mini();
-    config.layers = 1;
-    config.max_step_tokens = 64;
-    config.capacity_tokens = 640;
-    return config;
-}
-
-/* A cache of its own, fed in pieces of 1 to 64, with a pool of two. */
-static void *work(void *argument)
-{
-    worker *me = argument;
-    const qsa_config config = worker_config();
-    qsa_cache *cache = NULL;
-    qsa_threads *threads = NULL;
-    uint64_t chance = me->number;
-    qsa_seq seq;
-    if (qsa_cache_create(&config, &cache) != QSA_OK || qsa_seq_open(cache, &seq) != QSA_OK ||
-        qsa_threads_create(2, &threads) != QSA_OK)
-        return NULL;
-    for (uint32_t at = 0; at < me->found.tokens;) {
-        uint32_t n = 1 + world_random(&chance, 64);
-        n = n < me->found.tokens - at ? n : me->found.tokens - at;
-        qsa_entry entry = {.seq = seq, .position = at, .tokens = n};
-        qsa_step *step;
-        if (qsa_step_begin(cache, &entry, 1, &step) != QSA_OK ||
-            world_layers(step, &me->found, at, n, (world_way){.threads = threads}) != QSA_OK ||
-            qsa_step_commit(step, NULL) != QSA_OK)
-            break;
-        at += n;
-    }
-    qsa_seq_digest(cache, seq, &me->digest);
-    qsa_threads_destroy(threads);
-    qsa_cache_destroy(cache);
-    return NULL;
-}
-
-static void caches_are_independent_of_each_other_s_threads(void **state)
-{
-    (void)state;
-    const qsa_config config = worker_config();
-    worker workers[WORKERS];
-    pthread_t threads[WORKERS];
-    for (uint32_t i = 0; i < WORKERS; i++)
-        workers[i] = (worker){.number = i, .found = world_batch_open(&config, 64 + 150 * i, 1000 * i)};
-    for (uint32_t i = 0; i < WORKERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
-    for (uint32_t i = 0; i < WORKERS; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    for (uint32_t i = 0; i < WORKERS; i++) {
-        world_batch alone = world_batch_open(&config, 64 + 150 * i, 1000 * i);
-        assert_int_equal(world_solo(&config, 0, &alone, 64, (world_way){0}), workers[i].digest);
-        world_same("among threads", &alone, 0, &workers[i].found, 0, alone.tokens);
-        world_batch_close(&alone);
-        world_batch_close(&workers[i].found);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,7 +235,6 @@ int main(void)
         cmocka_unit_test(joining_disturbs_nobody),
         cmocka_unit_test(slot_that_is_used_again_remembers_nothing),
         cmocka_unit_test(tied_lists_are_the_same_every_time),
-        cmocka_unit_test(caches_are_independent_of_each_other_s_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
