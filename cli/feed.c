@@ -103,7 +103,9 @@ void feed_close(feed_run *run)
 typedef struct step_memory {
     uint32_t tokens;
     size_t q, kv, index_q, raw_key; /* numbers per token */
-    float *numbers, *output;
+    float *numbers;                 /* of all five tensors, which follow */
+    float *q_rows, *k_rows, *v_rows, *index_q_rows, *raw_key_rows;
+    float *output;
     qsa_entry *entries;
     qsa_tensors tensors;
 } step_memory;
@@ -112,11 +114,6 @@ static void gather(const float *from, uint32_t first, uint32_t n, size_t size, f
 {
     if (from)
         memcpy(to, from + first * size, n * size * sizeof *to);
-}
-
-static qsa_strided strided(const float *data, size_t token_stride, size_t head_stride)
-{
-    return (qsa_strided){data, token_stride, head_stride};
 }
 
 static void plan_tensors(step_memory *m, const qsa_config *config)
@@ -128,24 +125,27 @@ static void plan_tensors(step_memory *m, const qsa_config *config)
     const size_t n = m->tokens;
     m->numbers = memory_new(n * (m->q + 2 * m->kv + m->index_q + m->raw_key), sizeof(float));
     m->output = memory_new(n * m->q, sizeof(float));
-    float *q = m->numbers, *k = q + n * m->q, *v = k + n * m->kv, *index_q = v + n * m->kv;
-    m->tensors = (qsa_tensors){.q = strided(q, m->q, config->head_dim),
-                               .k = strided(k, m->kv, config->head_dim),
-                               .v = strided(v, m->kv, config->head_dim),
-                               .index_q = strided(index_q, m->index_q, config->index_dim),
-                               .raw_key = strided(index_q + n * m->index_q, m->raw_key, 0)};
+    m->q_rows = m->numbers;
+    m->k_rows = m->q_rows + n * m->q;
+    m->v_rows = m->k_rows + n * m->kv;
+    m->index_q_rows = m->v_rows + n * m->kv;
+    m->raw_key_rows = m->index_q_rows + n * m->index_q;
+    m->tensors = (qsa_tensors){.q = {m->q_rows, m->q, config->head_dim},
+                               .k = {m->k_rows, m->kv, config->head_dim},
+                               .v = {m->v_rows, m->kv, config->head_dim},
+                               .index_q = {m->index_q_rows, m->index_q, config->index_dim},
+                               .raw_key = {m->raw_key_rows, m->raw_key, 0}};
 }
 
 static void gather_piece(step_memory *m, const feed_piece *p, uint32_t at)
 {
     const golden_case *c = p->run->c;
     const bool attends = has_projections(c);
-    const qsa_tensors *t = &m->tensors;
-    gather(attends ? c->q : NULL, p->first, p->n, m->q, (float *)t->q.data + at * m->q);
-    gather(attends ? c->k : NULL, p->first, p->n, m->kv, (float *)t->k.data + at * m->kv);
-    gather(attends ? c->v : NULL, p->first, p->n, m->kv, (float *)t->v.data + at * m->kv);
-    gather(c->index_q, p->first, p->n, m->index_q, (float *)t->index_q.data + at * m->index_q);
-    gather(c->raw_key, p->first, p->n, m->raw_key, (float *)t->raw_key.data + at * m->raw_key);
+    gather(attends ? c->q : NULL, p->first, p->n, m->q, m->q_rows + at * m->q);
+    gather(attends ? c->k : NULL, p->first, p->n, m->kv, m->k_rows + at * m->kv);
+    gather(attends ? c->v : NULL, p->first, p->n, m->kv, m->v_rows + at * m->kv);
+    gather(c->index_q, p->first, p->n, m->index_q, m->index_q_rows + at * m->index_q);
+    gather(c->raw_key, p->first, p->n, m->raw_key, m->raw_key_rows + at * m->raw_key);
 }
 
 static void gather_step(step_memory *m, const feed_piece *pieces, size_t n_pieces)

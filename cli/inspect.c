@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa inspect: what QSA needs to know about a model file, on one screen. */
 #include "commands.h"
+#include "engine_options.h"
 #include "model_config.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <qsa_engine.h>
@@ -46,14 +46,8 @@ static qsa_status gather(const qsa_model *model, const char *path, report *out_r
 
 static void print_bytes(uint64_t bytes)
 {
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024 && unit < sizeof units / sizeof units[0] - 1) {
-        value /= 1024;
-        unit++;
-    }
-    printf("%.*f %s", unit == 0 ? 0 : 1, value, units[unit]);
+    char text[32];
+    fputs(engine_bytes(bytes, text), stdout);
 }
 
 /* A name from a hostile file must not steer the terminal. */
@@ -228,22 +222,16 @@ typedef struct request {
 /* Returns false after saying what is wrong with the command line. */
 static bool parse(int argc, char **argv, request *out_request)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {
+        {"json", no_argument, NULL, 256}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    static const char *const operands[] = {"model file", NULL};
+    const options o = {"inspect", argc, argv, "h", longs, operands};
     request r = {0};
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == '?') {
-            fprintf(stderr, "qsa inspect: unknown option '%s'\n", argv[optind - 1]);
+    for (int option; !r.help && (option = options_next(&o)) != -1;) {
+        if (option == '?')
             return false;
-        }
-        r.json |= option == 'j';
+        r.json |= option == 256;
         r.help |= option == 'h';
-    }
-    if (!r.help && argc - optind != 1) {
-        fprintf(stderr, "qsa inspect: %s\n", argc == optind ? "no model file given" : "more than one model file given");
-        return false;
     }
     r.path = r.help ? NULL : argv[optind];
     *out_request = r;
@@ -252,7 +240,7 @@ static bool parse(int argc, char **argv, request *out_request)
 
 static int fail(const char *reason)
 {
-    fprintf(stderr, "qsa inspect: %s\n", reason);
+    options_say("inspect", "%s", reason);
     return EXIT_FAILURE;
 }
 
@@ -272,7 +260,7 @@ int cmd_inspect(int argc, char **argv)
 {
     request request;
     if (!parse(argc, argv, &request))
-        return 2;
+        return EXIT_USAGE;
     if (request.help) {
         fputs(USAGE, stdout);
         return EXIT_SUCCESS;

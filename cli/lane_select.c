@@ -133,7 +133,7 @@ static void check_row(report *r, const feed_run *run, uint32_t t, uint32_t *row,
     bool ascends = true;
     for (uint32_t i = 1; i < size; i++)
         ascends = ascends && row[i - 1] < row[i];
-    report_same(r, ascends && row[size - 1] <= t, "row of token %u does not ascend", t);
+    report_same(r, ascends && size > 0 && row[size - 1] <= t, "row of token %u does not ascend", t);
     qsa_view view;
     if (report_call(r, qsa_run_view(0, t, ratio, run->c->budget, 0, &view), "qsa_run_view"))
         report_same(r, view.groups == groups && view.attended == size, "view of token %u", t);

@@ -10,14 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Names of files, options and tensors come from outside: they must not break the line or steer the terminal. */
 void options_say(const char *command, const char *format, ...)
 {
+    char line[1024];
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "qsa %s: ", command);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    fprintf(stderr, "qsa %s: %s\n", command, line);
 }
 
 /* How the user knows an option: -t, or --temp. */

@@ -13,6 +13,8 @@ refuses 2 "one argument too many" version now
 for number in 0 1025 -1 x 1x '' ' 1' +1 1.5 99999999999999999999; do
     refuses 2 "option -t must be a whole number from 1 to 1024" bench -t "$number"
 done
+refuses 2 "option '--a?b'" bench "--a
+b"
 refuses 1 "nowhere" verify --golden "$folder/nowhere"
 
 for command in verify bench; do
