@@ -67,7 +67,7 @@ QSA_API const char *qsa_cache_isa(const qsa_cache *cache);
 /* Verifies the numbered invariants of src/cache; QSA_E_FORMAT naming the first that does not hold. O(pages). */
 QSA_API qsa_status qsa_cache_check(const qsa_cache *cache);
 
-/* ---- life of a sequence; during a step all of these are QSA_E_BUSY ---- */
+/* ---- life of a sequence; during a step all of these but qsa_seq_query are QSA_E_BUSY ---- */
 
 /* Opens an empty sequence. Its first step decides the anchor. Errors: QSA_E_FULL (max_sequences). */
 QSA_API qsa_status qsa_seq_open(qsa_cache *cache, qsa_seq *out_seq);
