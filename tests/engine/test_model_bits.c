@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One text whatever the batch: logits have the same bits for any chunk size, any number of threads, alone or with other
+ * sessions; for native f32, bf16, q8_0 and K-quant weights, experts included. */
+#include "model_fixture.h"
+
+#include "quoter/quoter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS = 130, COMPANY = 3 };
+
+/* Text-like: every token has predecessors that it had before. */
+static void fill_tokens(int32_t *tokens, size_t n, uint32_t vocabulary, uint32_t seed)
+{
+    uint64_t x = seed;
+    for (size_t i = 0; i < n; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        tokens[i] =
+            i % 40 < 20 || i < 40 ? (int32_t)((x >> 33) % (vocabulary < 200 ? vocabulary : 200)) : tokens[i - 40];
+    }
+}
+
+static qsa_context_options options_of(uint32_t sessions, uint32_t chunk, uint32_t threads)
+{
+    qsa_context_options options = model_options(sessions, chunk, threads);
+    options.kv = QSA_KV_BF16;
+    options.index = QSA_PROFILE_BF16;
+    return options;
+}
+
+static void chunks_do_not_matter(const qsa_model *model, const int32_t *tokens, const float *expected)
+{
+    static const uint32_t chunks[] = {1, 2, 3, 7, 64};
+    char what[64];
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        const qsa_context_options options = options_of(1, chunks[i], 1);
+        float *found = model_run(model, &options, tokens, TOKENS);
+        snprintf(what, sizeof what, "logits in chunks of %u", chunks[i]);
+        test_same_floats(what, expected, found, (size_t)TOKENS * model_vocabulary(model));
+        free(found);
+    }
+}
+
+static void threads_do_not_matter(const qsa_model *model, const int32_t *tokens, const float *expected)
+{
+    static const uint32_t threads[] = {2, 3}, chunks[] = {13, TOKENS};
+    char what[64];
+    for (size_t i = 0; i < 4; i++) {
+        const qsa_context_options options = options_of(1, chunks[i % 2], threads[i / 2]);
+        float *found = model_run(model, &options, tokens, TOKENS);
+        snprintf(what, sizeof what, "logits of %u threads in chunks of %u", options.threads, options.chunk);
+        test_same_floats(what, expected, found, (size_t)TOKENS * model_vocabulary(model));
+        free(found);
+    }
+}
+
+/* The session is the middle item of every batch; the others feed 1, 5 and 2 tokens at a time, it feeds 4. */
+static void company_does_not_matter(const qsa_model *model, const int32_t *tokens, const float *expected)
+{
+    enum { STEP = 4 };
+    static const uint32_t steps[COMPANY] = {1, 5, 2};
+    const uint32_t vocabulary = model_vocabulary(model);
+    const qsa_context_options options = options_of(COMPANY + 1, 16, 1);
+    qsa_context *context = model_context(model, &options);
+    qsa_session *session = model_session(context), *others[COMPANY];
+    int32_t noise[TOKENS * 2];
+    fill_tokens(noise, TOKENS * 2, vocabulary, 99);
+    for (int i = 0; i < COMPANY; i++)
+        others[i] = model_session(context);
+    float *found = test_alloc((size_t)TOKENS * vocabulary, sizeof *found), ignored[1024];
+    for (uint32_t fed = 0, n; fed < TOKENS; fed += n) {
+        n = TOKENS - fed < STEP ? TOKENS - fed : STEP;
+        const qsa_batch_item items[] = {
+            {others[0], noise + fed, steps[0], 1, ignored},
+            {others[1], noise + fed, steps[1], 0, NULL},
+            {session, tokens + fed, n, n, found + (size_t)fed * vocabulary},
+            {others[2], noise + fed, steps[2], 0, NULL},
+        };
+        model_ok(qsa_batch_run(context, items, 4));
+    }
+    test_same_floats("logits in company", expected, found, (size_t)TOKENS * vocabulary);
+    free(found);
+    qsa_context_destroy(context);
+}
+
+static void check_model(qsa_model *model)
+{
+    const uint32_t vocabulary = model_vocabulary(model);
+    assert_true(vocabulary <= 1024);
+    int32_t tokens[TOKENS];
+    fill_tokens(tokens, TOKENS, vocabulary, 5);
+    const qsa_context_options options = options_of(1, TOKENS, 1);
+    float *expected = model_run(model, &options, tokens, TOKENS);
+    chunks_do_not_matter(model, tokens, expected);
+    threads_do_not_matter(model, tokens, expected);
+    company_does_not_matter(model, tokens, expected);
+    free(expected);
+    qsa_model_close(model);
+}
+
+static void check_quoter(quoter_type type, const char *expected_type)
+{
+    quoter_options options;
+    quoter_options_small(&options);
+    options.type = type;
+    options.expert_width = 256; /* so that K-quants reach the experts' second matrix */
+    assert_int_equal(quoter_write(model_temporary(), &options), QSA_OK);
+    qsa_model *model = NULL;
+    model_ok(qsa_model_open(model_temporary(), NULL, &model));
+    qsa_model_info info;
+    qsa_model_get_info(model, &info);
+    assert_string_equal(info.main_type, expected_type);
+    check_model(model);
+}
+
+static void tiny_bf16(void **state)
+{
+    (void)state;
+    check_model(model_open_golden("tiny-bf16.gguf", QSA_WEIGHTS_NATIVE));
+}
+
+static void tiny_q8_0(void **state)
+{
+    (void)state;
+    check_model(model_open_golden("tiny-q8_0.gguf", QSA_WEIGHTS_NATIVE));
+}
+
+static void tiny_dequantised(void **state)
+{
+    (void)state;
+    check_model(model_open_golden("tiny-q8_0.gguf", QSA_WEIGHTS_F32));
+}
+
+static void quoter_f32(void **state)
+{
+    (void)state;
+    check_quoter(QUOTER_F32, "f32");
+}
+
+static void quoter_bf16(void **state)
+{
+    (void)state;
+    check_quoter(QUOTER_BF16, "bf16");
+}
+
+static void quoter_q8_0(void **state)
+{
+    (void)state;
+    check_quoter(QUOTER_Q8_0, "q8_0");
+}
+
+static void quoter_q4_k(void **state)
+{
+    (void)state;
+    check_quoter(QUOTER_Q4_K, "q4_K");
+}
+
+static void quoter_q6_k(void **state)
+{
+    (void)state;
+    check_quoter(QUOTER_Q6_K, "q6_K");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiny_bf16),   cmocka_unit_test(tiny_q8_0),   cmocka_unit_test(tiny_dequantised),
+        cmocka_unit_test(quoter_f32),  cmocka_unit_test(quoter_bf16), cmocka_unit_test(quoter_q8_0),
+        cmocka_unit_test(quoter_q4_k), cmocka_unit_test(quoter_q6_k),
+    };
+    return cmocka_run_group_tests(tests, model_temporary_make, model_temporary_remove);
+}
