@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pieces of the forward pass on their own: elementary functions, the router's choice, n-gram rows, and our delta net
+ * against ggml's. */
+#include "support.h"
+
+#include "model/delta.h"
+#include "model/elementwise.h"
+#include "model/experts.h"
+#include "model/library.h"
+#include "model/ngram.h"
+#include "model/state.h"
+#include "model/thread_probe.h"
+
+#include <ggml-cpu.h>
+#include <stdlib.h>
+
+/* ---- elementary ---- */
+
+static void exp_is_close_everywhere(void **state)
+{
+    (void)state;
+    for (float x = -87.0f; x <= 88.0f; x += 0.00171f) {
+        const double expected = exp((double)x);
+        assert_true(fabs(exp_f32(x) - expected) <= 3e-7 * expected);
+    }
+    assert_true(exp_f32(0.0f) == 1.0f);
+    assert_true(exp_f32(-1e30f) == exp_f32(-87.0f));
+    assert_true(exp_f32(1e30f) == exp_f32(88.0f));
+    assert_true(isnan(exp_f32(NAN)));
+}
+
+static void sigmoid_stays_within_its_limits(void **state)
+{
+    (void)state;
+    assert_true(sigmoid_f32(0.0f) == 0.5f);
+    assert_true(sigmoid_f32(200.0f) == 1.0f);
+    assert_true(sigmoid_f32(-200.0f) > 0.0f && sigmoid_f32(-200.0f) < 1e-37f);
+    assert_true(isnan(sigmoid_f32(NAN)));
+}
+
+static void shares_cover_everything_once(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 40; n++)
+        for (int nth = 1; nth < 9; nth++) {
+            size_t next = 0;
+            for (int ith = 0; ith < nth; ith++) {
+                const share s = share_of(n, ith, nth);
+                assert_int_equal(s.begin, next);
+                assert_true(s.end >= s.begin && s.end - s.begin <= n / (size_t)nth + 1);
+                next = s.end;
+            }
+            assert_int_equal(next, n);
+        }
+}
+
+/* ---- router ---- */
+
+static void choice_breaks_ties_by_the_lowest_index(void **state)
+{
+    (void)state;
+    static const float p[] = {0.1f, 0.3f, 0.1f, 0.3f, 0.1f, 0.1f};
+    static const int32_t expected[] = {1, 3, 0, 2, 4, 5};
+    for (size_t n = 1; n <= 6; n++) {
+        int32_t chosen[6];
+        experts_choose(p, 6, chosen, n);
+        test_same_integers("chosen", expected, chosen, n);
+    }
+}
+
+static void choice_equals_a_stable_sort(void **state)
+{
+    (void)state;
+    enum { COUNT = 64, USED = 10 };
+    for (uint64_t round = 0; round < 200; round++) {
+        float p[COUNT];
+        bool taken[COUNT] = {false};
+        int32_t chosen[USED];
+        for (uint64_t i = 0; i < COUNT; i++)
+            p[i] = (float)(golden_bits64(round, i) % 12); /* many ties */
+        experts_choose(p, COUNT, chosen, USED);
+        for (int r = 0; r < USED; r++) {
+            int32_t best = -1;
+            for (int32_t i = 0; i < COUNT; i++)
+                if (!taken[i] && (best < 0 || p[i] > p[best]))
+                    best = i;
+            taken[best] = true;
+            assert_int_equal(chosen[r], best);
+        }
+    }
+}
+
+/* ---- n-grams ---- */
+
+static const ngram_shape grams = {
+    .size = 3,
+    .heads_per_ngram = 2,
+    .heads = 4,
+    .eos = 9,
+    .multipliers = {1000003, UINT64_C(4611686018427387), 17},
+    .offsets = {0, 100, 300, 600},
+    .sizes = {100, 199, 251, 65537},
+};
+
+static void assert_rows(const int32_t *history, uint64_t t1, uint64_t t2)
+{
+    int32_t rows[4];
+    ngram_rows(&grams, history, rows);
+    const uint64_t two = (uint64_t)history[0] * grams.multipliers[0] ^ t1 * grams.multipliers[1];
+    const uint64_t three = two ^ t2 * grams.multipliers[2];
+    assert_int_equal(rows[0], two % 100);
+    assert_int_equal(rows[1], two % 199 + 100);
+    assert_int_equal(rows[2], three % 251 + 300);
+    assert_int_equal(rows[3], three % 65537 + 600);
+}
+
+static void ngram_history_ends_at_the_last_end_of_text(void **state)
+{
+    (void)state;
+    assert_rows((const int32_t[]){5, 6, 7}, 6, 7);
+    assert_rows((const int32_t[]){5, 6, 9}, 6, 9); /* the EOS itself reads as what it is */
+    assert_rows((const int32_t[]){5, 9, 7}, 9, 9); /* nothing before it is seen */
+    assert_rows((const int32_t[]){9, 6, 7}, 6, 7); /* an EOS does not cut its own history */
+    assert_rows((const int32_t[]){9, 9, 7}, 9, 9);
+}
+
+/* ---- the delta net ---- */
+
+enum { DIM = 32, KEY_HEADS = 2, VALUE_HEADS = 4, T = 37, CHANNELS = (2 * KEY_HEADS + VALUE_HEADS) * DIM };
+
+static float relative_difference(const float *a, const float *b, size_t n)
+{
+    float worst = 0, largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        worst = fmaxf(worst, fabsf(a[i] - b[i]));
+        largest = fmaxf(largest, fabsf(a[i]));
+    }
+    return worst / largest;
+}
+
+/* A layer of which only the recurrence matters: identity projections, one tap, no norm that hides a scale. */
+typedef struct delta_world {
+    model_shape shape;
+    model_weights weights;
+    layer_weights layer;
+    float conv[CHANNELS], norm[DIM], dt[VALUE_HEADS], a[VALUE_HEADS];
+    struct ggml_context *context;
+    unsigned char params[4096];
+} delta_world;
+
+static struct ggml_tensor *random_matrix(delta_world *w, int64_t columns, int64_t rows, uint64_t stream)
+{
+    struct ggml_tensor *t = ggml_new_tensor_2d(w->context, GGML_TYPE_F32, columns, rows);
+    test_fill(stream, t->data, (size_t)(columns * rows));
+    for (int64_t i = 0; i < columns * rows; i++)
+        ((float *)t->data)[i] *= 0.2f;
+    return t;
+}
+
+static delta_world *new_world(void)
+{
+    delta_world *w = test_alloc(1, sizeof *w);
+    const struct ggml_init_params params = {.mem_size = 64u << 20};
+    w->context = ggml_init(params);
+    w->shape = (model_shape){.layers = 1, .embedding = 64, .eps = 1e-6f};
+    w->shape.delta = (delta_shape){1, DIM, KEY_HEADS, VALUE_HEADS, VALUE_HEADS * DIM, CHANNELS};
+    w->weights.layers = &w->layer;
+    for (int i = 0; i < CHANNELS; i++)
+        w->conv[i] = 1.0f;
+    for (int i = 0; i < DIM; i++)
+        w->norm[i] = 1.0f;
+    test_fill(1, w->dt, VALUE_HEADS);
+    for (int i = 0; i < VALUE_HEADS; i++)
+        w->a[i] = -0.3f * (float)(i + 1);
+    w->layer.delta = (delta_weights){
+        .qkv = random_matrix(w, 64, CHANNELS, 2),
+        .gate = random_matrix(w, 64, VALUE_HEADS * DIM, 3),
+        .alpha = random_matrix(w, 64, VALUE_HEADS, 4),
+        .beta = random_matrix(w, 64, VALUE_HEADS, 5),
+        .output = random_matrix(w, VALUE_HEADS * DIM, 64, 6),
+        .conv = w->conv,
+        .dt = w->dt,
+        .a = w->a,
+        .norm = w->norm,
+    };
+    return w;
+}
+
+/* The same layer in ggml's own operations, from the zero state. */
+static struct ggml_tensor *by_ggml(delta_world *w, struct ggml_tensor *x, struct ggml_tensor **out_state)
+{
+    struct ggml_context *c = w->context;
+    const delta_weights *d = &w->layer.delta;
+    const size_t size = sizeof(float), row = CHANNELS * size;
+    struct ggml_tensor *qkv = ggml_silu(c, ggml_mul_mat(c, d->qkv, x));
+    struct ggml_tensor *qk = ggml_cont(c, ggml_view_3d(c, qkv, DIM, 2 * KEY_HEADS, T, DIM * size, row, 0));
+    qk = ggml_scale(c, ggml_rms_norm(c, qk, 1e-6f / DIM), 1.0f / sqrtf(DIM));
+    struct ggml_tensor *q = ggml_view_4d(c, qk, DIM, KEY_HEADS, T, 1, qk->nb[1], qk->nb[2], qk->nb[3], 0);
+    struct ggml_tensor *k =
+        ggml_view_4d(c, qk, DIM, KEY_HEADS, T, 1, qk->nb[1], qk->nb[2], qk->nb[3], KEY_HEADS * DIM * size);
+    struct ggml_tensor *v =
+        ggml_view_4d(c, qkv, DIM, VALUE_HEADS, T, 1, DIM * size, row, row * T, 2 * KEY_HEADS * DIM * size);
+    struct ggml_tensor *dt = ggml_new_tensor_1d(c, GGML_TYPE_F32, VALUE_HEADS), *a = ggml_dup_tensor(c, dt);
+    memcpy(dt->data, w->dt, sizeof w->dt);
+    memcpy(a->data, w->a, sizeof w->a);
+    struct ggml_tensor *g = ggml_mul(c, ggml_softplus(c, ggml_add(c, ggml_mul_mat(c, d->alpha, x), dt)), a);
+    struct ggml_tensor *beta = ggml_sigmoid(c, ggml_mul_mat(c, d->beta, x));
+    struct ggml_tensor *zero = ggml_set_zero(ggml_new_tensor_4d(c, GGML_TYPE_F32, DIM, DIM, VALUE_HEADS, 1));
+    struct ggml_tensor *net = ggml_gated_delta_net(c, q, k, v, ggml_reshape_4d(c, g, 1, VALUE_HEADS, T, 1),
+                                                   ggml_reshape_4d(c, beta, 1, VALUE_HEADS, T, 1), zero, 1);
+    struct ggml_tensor *o = ggml_view_3d(c, net, DIM, VALUE_HEADS, T, DIM * size, VALUE_HEADS * DIM * size, 0);
+    struct ggml_tensor *z = ggml_sigmoid(c, ggml_mul_mat(c, d->gate, x));
+    o = ggml_mul(c, ggml_rms_norm(c, o, 1e-6f), ggml_reshape_3d(c, z, DIM, VALUE_HEADS, T));
+    *out_state = net;
+    return ggml_mul_mat(c, d->output, ggml_reshape_2d(c, o, VALUE_HEADS * DIM, T));
+}
+
+static void delta_net_agrees_with_ggml(void **state)
+{
+    (void)state;
+    matrix_library_init();
+    delta_world *w = new_world();
+    const size_t floats = state_floats(&w->shape);
+    assert_int_equal(floats, VALUE_HEADS * DIM * DIM);
+    float *before = test_alloc(floats, sizeof *before), *after = test_alloc(floats, sizeof *after);
+    const batch_segment segment = {0, T, before, after};
+    graph_builder b = {
+        .shape = &w->shape,
+        .weights = &w->weights,
+        .context = w->context,
+        .segments = &segment,
+        .segment_count = 1,
+        .tokens = T,
+        .params = w->params,
+        .params_bytes = sizeof w->params,
+    };
+    struct ggml_tensor *x = random_matrix(w, 64, T, 7), *net = NULL;
+    struct ggml_tensor *ours = delta_layer(&b, 0, x), *theirs = by_ggml(w, x, &net);
+    struct ggml_cgraph *graph = ggml_new_graph(w->context);
+    ggml_build_forward_expand(graph, ours);
+    ggml_build_forward_expand(graph, theirs);
+    assert_int_equal(ggml_graph_compute_with_ctx(w->context, graph, 1), GGML_STATUS_SUCCESS);
+    assert_true(relative_difference(theirs->data, ours->data, (size_t)T * 64) < 2e-5f);
+    const float *their_state = (const float *)net->data + (size_t)T * VALUE_HEADS * DIM;
+    assert_true(relative_difference(their_state, after, floats) < 2e-5f);
+    ggml_free(w->context);
+    free(before);
+    free(after);
+    free(w);
+}
+
+static void threads_can_be_probed(void **state)
+{
+    (void)state;
+    assert_int_equal(thread_probe(0), QSA_OK);
+    assert_int_equal(thread_probe(5), QSA_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exp_is_close_everywhere),      cmocka_unit_test(sigmoid_stays_within_its_limits),
+        cmocka_unit_test(shares_cover_everything_once), cmocka_unit_test(choice_breaks_ties_by_the_lowest_index),
+        cmocka_unit_test(choice_equals_a_stable_sort),  cmocka_unit_test(ngram_history_ends_at_the_last_end_of_text),
+        cmocka_unit_test(delta_net_agrees_with_ggml),   cmocka_unit_test(threads_can_be_probed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
