@@ -86,8 +86,7 @@ static qsa_status create_temporary(const char *path, open_file *file)
     static atomic_uint counter;
     const size_t size = strlen(path) + 48;
     char *name = malloc(size);
-    file->path = name;
-    file->descriptor = -1;
+    *file = (open_file){.path = name, .descriptor = -1};
     if (name == NULL)
         return qsa_fail(QSA_E_MEMORY, "no memory for a path");
     do {
@@ -143,7 +142,7 @@ static qsa_status open_regular(const char *path, open_file *out)
     if (path == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "snapshot: path is NULL");
     struct stat info;
-    out->path = path;
+    *out = (open_file){.path = path};
     out->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not hang us */
     if (out->descriptor < 0)
         return system_error("cannot open", path);

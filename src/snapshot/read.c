@@ -160,21 +160,24 @@ static qsa_status read_triples(restore *r)
 /* No stored value can be larger than 2^57: inputs are at most 2^56, and norms of them with weights up to 2^40 less. */
 static bool stored_values_possible(const uint8_t *bytes, uint64_t size, uint32_t element_bytes)
 {
-    uint32_t bad = 0;
+    uint16_t worst_half = 0; /* magnitudes as integers: their order is that of the numbers, NaN last */
+    uint32_t worst = 0;
     if (element_bytes == 2) {
         for (uint64_t i = 0; i < size; i += 2) {
             uint16_t x;
             memcpy(&x, bytes + i, 2);
-            bad |= (x & 0x7fffu) > 0x5c00u;
+            x &= 0x7fff;
+            worst_half = x > worst_half ? x : worst_half;
         }
     } else {
         for (uint64_t i = 0; i < size; i += 4) {
             uint32_t x;
             memcpy(&x, bytes + i, 4);
-            bad |= (x & 0x7fffffffu) > 0x5c000000u;
+            x &= 0x7fffffff;
+            worst = x > worst ? x : worst;
         }
     }
-    return bad == 0;
+    return worst_half <= 0x5c00 && worst <= 0x5c000000;
 }
 
 static qsa_status read_part(restore *r, uint32_t layer, int part)
