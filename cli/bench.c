@@ -238,7 +238,8 @@ static double median(double *values, int n)
 /* Bytes that a decode step of the layer has to read: every pooled key, and K and V of its row. */
 static double decode_bytes(const qsa_config *c, uint32_t tokens)
 {
-    const double pooled = (double)(tokens / c->ratio) * c->index_dim * 2;
+    const uint32_t groups = tokens / c->ratio;
+    const double pooled = (double)groups * c->index_dim * 2;
     const double row = (double)(c->budget + tokens % c->ratio) * c->kv_heads * c->head_dim * 2 * 2;
     return pooled + row;
 }
@@ -266,7 +267,8 @@ static bool bench_decode(bench *b)
 /* Multiply-adds of n queries that end at `tokens`: scores, then q.k and p.v over a row that is full. */
 static double prefill_fmas(const qsa_config *c, uint32_t tokens, uint32_t n)
 {
-    const double groups = (double)(tokens - n / 2) / c->ratio;
+    const uint32_t middle = tokens - n / 2;
+    const double groups = (double)middle / c->ratio;
     const double scan = n * groups * c->index_heads * c->index_dim;
     return scan + (double)n * c->budget * c->q_heads * c->head_dim * 2;
 }

@@ -122,7 +122,7 @@ void naive_index_query(const golden_case *c, const float *x, const float *cos_si
         for (uint32_t i = 0; i < c->index_dim; i++)
             input[i] = rounded(x[h * c->index_dim + i], c->index_bf16);
         norm_rotate(c->index_dim, c->eps, c->rotary_dim / 2, input, c->index_q_norm, cos_sin, c->index_bf16,
-                    out + h * c->index_dim);
+                    out + (size_t)h * c->index_dim);
     }
     free(input);
 }

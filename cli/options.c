@@ -55,12 +55,14 @@ static void say_wrong(const options *o, int found)
 
 static int check_operands(const options *o)
 {
+    static const char *const none[] = {NULL};
+    const char *const *operands = o->operands ? o->operands : none;
     int wanted = 0;
-    while (o->operands && o->operands[wanted])
+    while (operands[wanted])
         wanted++;
     int given = o->argc - optind;
     if (given < wanted)
-        options_say(o->command, "no %s given", o->operands[given]);
+        options_say(o->command, "no %s given", operands[given]);
     else if (given > wanted)
         options_say(o->command, "'%s' is one argument too many", o->argv[optind + wanted]);
     return given == wanted ? -1 : '?';

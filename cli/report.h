@@ -17,7 +17,7 @@ typedef struct report {
 } report;
 
 #if defined(__GNUC__)
-#define REPORT_FORMAT(first) __attribute__((format(printf, first, first + 1)))
+#define REPORT_FORMAT(first) __attribute__((format(printf, first, (first) + 1)))
 #else
 #define REPORT_FORMAT(first)
 #endif

@@ -157,7 +157,10 @@ bool golden_replay_folder(const char *path)
 {
     file_list list = {0};
     bool is_good = list_files(path, "", &list);
-    if (is_good) {
+    if (is_good && list.count == 0) {
+        options_say("verify", "%s holds no recorded case", path);
+        is_good = false;
+    } else if (is_good) {
         qsort(list.names, list.count, sizeof *list.names, by_name);
         is_good = replay_files(&(golden_folder){path, list.names, list.count});
     }

@@ -115,7 +115,7 @@ static uint32_t *offsets(stage *s, const char *name, size_t *out_count)
     const golden_tensor *positions = golden_find_tensor(s->header, name, &s->error);
     if (positions && !positions->integers)
         golden_fail(&s->error, "tensor '%s' must be i32", name);
-    if (!readable(s))
+    if (!readable(s) || !positions)
         return NULL;
     uint32_t *out = memory_new(positions->count, sizeof *out);
     for (size_t i = 0; i < positions->count; i++) {
