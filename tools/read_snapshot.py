@@ -37,10 +37,13 @@ def find_xxh3():
         return lambda data: xxhash.xxh3_64_intdigest(data)
     except ImportError:
         pass
-    name = ctypes.util.find_library("xxhash")
-    if name is None:
-        return None
-    library = ctypes.CDLL(name)
+    try:
+        library = ctypes.CDLL("libxxhash.so.0")
+    except OSError:
+        name = ctypes.util.find_library("xxhash")
+        if name is None:
+            return None
+        library = ctypes.CDLL(name)
     library.XXH3_64bits.restype = ctypes.c_uint64
     library.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     return lambda data: library.XXH3_64bits(bytes(data), len(data))

@@ -5,16 +5,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { WRITE_BUFFER_BYTES = 1 << 20 };
+enum { LEAST_BUFFER_BYTES = 1 << 20 };
 
 /* A section being written: its hash, and a buffer before the host's writer. The whole file's checksum runs over the
  * sections' checksums, which cover everything. */
 typedef struct stream {
     const qsa_writer *writer;
-    uint8_t *buffer; /* [WRITE_BUFFER_BYTES] */
-    size_t filled;
+    uint8_t *buffer; /* [capacity], at least the largest extent of any part */
+    size_t capacity, filled;
     qsa_hash section, whole;
-    uint64_t left; /* bytes that the section still has to get */
 } stream;
 
 static qsa_status flush(stream *s)
@@ -26,11 +25,20 @@ static qsa_status flush(stream *s)
     return status;
 }
 
+/* Room in the buffer for `size` bytes, at most its capacity. */
+static qsa_status make_room(stream *s, size_t size, uint8_t **out)
+{
+    if (size > s->capacity - s->filled)
+        QSA_TRY(flush(s));
+    *out = s->buffer + s->filled;
+    return QSA_OK;
+}
+
 static qsa_status put(stream *s, const void *bytes, size_t size)
 {
-    if (size > WRITE_BUFFER_BYTES - s->filled)
+    if (size > s->capacity - s->filled)
         QSA_TRY(flush(s));
-    if (size > WRITE_BUFFER_BYTES)
+    if (size > s->capacity)
         return s->writer->write(s->writer->context, bytes, size);
     if (size > 0)
         memcpy(s->buffer + s->filled, bytes, size);
@@ -41,7 +49,6 @@ static qsa_status put(stream *s, const void *bytes, size_t size)
 static qsa_status section_put(stream *s, const void *bytes, size_t size)
 {
     qsa_hash_add(&s->section, bytes, size);
-    s->left -= size;
     return put(s, bytes, size);
 }
 
@@ -49,7 +56,6 @@ static qsa_status section_begin(stream *s, uint32_t tag, uint32_t number, uint64
 {
     const qsa_section_head head = {tag, number, rows, size};
     qsa_hash_begin(&s->section);
-    s->left = sizeof head + size;
     return section_put(s, &head, sizeof head);
 }
 
@@ -75,7 +81,6 @@ typedef struct plan {
     qsa_content content;
     uint32_t *pages;     /* [n_extents] page of each extent */
     uint32_t *extent_of; /* [pages of the cache] UINT32_MAX: not met */
-    uint8_t *rows;       /* one extent of one part */
     void *memory;
     uint64_t memory_bytes;
 } plan;
@@ -87,7 +92,6 @@ static void carve_plan(qsa_carve *carve, plan *p, uint32_t table)
     p->content.extents = qsa_carve_bytes(carve, table, sizeof(qsa_file_extent));
     p->pages = qsa_carve_bytes(carve, table, sizeof(uint32_t));
     p->extent_of = qsa_carve_bytes(carve, p->cache->layout.pages, sizeof(uint32_t));
-    p->rows = qsa_carve_bytes(carve, qsa_extent_limit(&p->cache->layout), 1);
 }
 
 static void plan_sequence(plan *p, uint32_t number, const qsa_sequence *sequence)
@@ -162,9 +166,13 @@ static qsa_status write_part(stream *s, const plan *p, uint32_t layer, int part)
     for (uint32_t i = 0; i < content->n_extents; i++)
         size += qsa_extent_bytes(&p->cache->layout, part, &content->extents[i]);
     QSA_TRY(section_begin(s, tag, layer, tag == QSA_TAG_POOLED ? content->pooled_rows : content->rows, size));
-    for (uint32_t i = 0; i < content->n_extents; i++) {
-        qsa_extent_pack(p->cache, layer, part, p->pages[i], &content->extents[i], p->rows);
-        QSA_TRY(section_put(s, p->rows, (size_t)qsa_extent_bytes(&p->cache->layout, part, &content->extents[i])));
+    for (uint32_t i = 0; i < content->n_extents; i++) { /* packed where it will be written from */
+        const size_t bytes = (size_t)qsa_extent_bytes(&p->cache->layout, part, &content->extents[i]);
+        uint8_t *rows;
+        QSA_TRY(make_room(s, bytes, &rows));
+        qsa_extent_pack(p->cache, layer, part, p->pages[i], &content->extents[i], rows);
+        qsa_hash_add(&s->section, rows, bytes);
+        s->filled += bytes;
     }
     return section_end(s);
 }
@@ -217,18 +225,18 @@ qsa_status qsa_snapshot_write(const qsa_cache *cache, const qsa_seq *sequences, 
     plan p = {.cache = cache};
     p.content.config = qsa_snapshot_config(cache, model_digest, (uint32_t)n_sections);
     qsa_status status = make_plan(&p, sequences, n);
-    uint8_t *buffer = NULL;
+    const uint64_t limit = qsa_extent_limit(&cache->layout);
+    stream s = {.writer = writer, .capacity = limit > LEAST_BUFFER_BYTES ? (size_t)limit : LEAST_BUFFER_BYTES};
     if (status == QSA_OK) {
-        buffer = qsa_allocate(&cache->allocator, WRITE_BUFFER_BYTES);
-        if (buffer == NULL)
+        s.buffer = qsa_allocate(&cache->allocator, s.capacity);
+        if (s.buffer == NULL)
             status = qsa_fail(QSA_E_MEMORY, "snapshot: no memory for a buffer");
     }
     if (status == QSA_OK) {
-        stream s = {.writer = writer, .buffer = buffer};
         qsa_hash_begin(&s.whole);
         status = write_all(&s, &p, sections);
     }
-    qsa_release(&cache->allocator, buffer, WRITE_BUFFER_BYTES);
+    qsa_release(&cache->allocator, s.buffer, s.capacity);
     qsa_release(&cache->allocator, p.memory, p.memory_bytes);
     return status;
 }

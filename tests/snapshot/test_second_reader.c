@@ -102,7 +102,7 @@ static void change_byte(long at)
 static void the_second_reader_refuses_what_is_damaged(void **state)
 {
     (void)state;
-    static const long places[] = {0, 8, 12, 16, 20, 24, 32, -1, -9};
+    static const long places[] = {0, 8, 24, -1, -9};
     char output[OUTPUT_BYTES];
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         change_byte(places[i]);
