@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include "base/error.h"
+#include "model/batch_check.h"
 #include "model/library.h"
 #include "model/tokenizer_keys.h"
 
@@ -85,6 +86,9 @@ static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights sto
     }
     if (status == QSA_OK) {
         status = model_weights_bind(model->file, &model->shape, storage, &model->weights);
+    }
+    if (status == QSA_OK) {
+        status = batch_check(model->weights.context);
     }
     return status == QSA_OK ? describe(model) : status;
 }

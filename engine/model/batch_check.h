@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether this build of ggml, on this machine, keeps the promise that a token's bits do not depend on its batch. */
+#ifndef QSA_ENGINE_MODEL_BATCH_CHECK_H
+#define QSA_ENGINE_MODEL_BATCH_CHECK_H
+
+#include <ggml.h>
+#include <qsa/status.h>
+
+/* For each type among the matrices of the context: multiplies the first rows of one matrix, directly and as experts, by
+ * the same columns in batches of several sizes, and compares bits. A few milliseconds for a type. Errors:
+ * QSA_E_UNSUPPORTED naming the type, QSA_E_MEMORY. */
+qsa_status batch_check(struct ggml_context *weights);
+
+#endif
