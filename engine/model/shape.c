@@ -191,9 +191,10 @@ static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn)
         return engine_fail(QSA_E_UNSUPPORTED, "qwen4exp.rope.scaling.type is \"%.40s\", supported are none and yarn",
                            type);
     }
+    uint32_t original_context = 0;
     qsa_status status = gguf_file_f32(file, key("rope.scaling.factor").text, &yarn->factor);
     if (status == QSA_OK) {
-        status = gguf_file_f32(file, key("rope.scaling.original_context_length").text, &yarn->original_context);
+        status = read_count(file, "rope.scaling.original_context_length", 1 << 24, &original_context);
     }
     if (status == QSA_OK) {
         status = optional_f32(file, "rope.scaling.yarn_beta_fast", &yarn->beta_fast);
@@ -207,6 +208,7 @@ static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn)
     if (status == QSA_OK && !(yarn->factor > 0)) {
         status = refuse_key("rope.scaling.factor", "is not above 0");
     }
+    yarn->original_context = (float)original_context; /* below 2^24, so exact */
     return status;
 }
 
