@@ -153,10 +153,10 @@ static void every_type_gives_one_text(void **state)
 {
     (void)state;
     static const enum ggml_type types[] = {
-        GGML_TYPE_F32,   GGML_TYPE_F16,   GGML_TYPE_BF16,    GGML_TYPE_Q4_0,  GGML_TYPE_Q4_1,   GGML_TYPE_Q5_0,
-        GGML_TYPE_Q5_1,  GGML_TYPE_Q8_0,  GGML_TYPE_MXFP4,   GGML_TYPE_NVFP4, GGML_TYPE_IQ4_NL, GGML_TYPE_Q2_K,
-        GGML_TYPE_Q3_K,  GGML_TYPE_Q4_K,  GGML_TYPE_Q5_K,    GGML_TYPE_Q6_K,  GGML_TYPE_IQ4_XS, GGML_TYPE_TQ1_0,
-        GGML_TYPE_TQ2_0, GGML_TYPE_IQ2_S, GGML_TYPE_IQ3_XXS,
+        GGML_TYPE_F32,    GGML_TYPE_F16,    GGML_TYPE_BF16,  GGML_TYPE_Q4_0,  GGML_TYPE_Q4_1,
+        GGML_TYPE_Q5_0,   GGML_TYPE_Q5_1,   GGML_TYPE_Q8_0,  GGML_TYPE_MXFP4, GGML_TYPE_NVFP4,
+        GGML_TYPE_IQ4_NL, GGML_TYPE_Q2_K,   GGML_TYPE_Q3_K,  GGML_TYPE_Q4_K,  GGML_TYPE_Q5_K,
+        GGML_TYPE_Q6_K,   GGML_TYPE_IQ4_XS, GGML_TYPE_TQ1_0, GGML_TYPE_TQ2_0,
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         rewriting r = take_apart();
