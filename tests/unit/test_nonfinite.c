@@ -28,7 +28,6 @@ static int compare(place a, place b)
 typedef struct fixture {
     qsa_config config;
     qsa_cache *cache;
-    qsa_threads *threads;
     qsa_entry entries[2];
     world_batch batch;
     uint64_t digest;
@@ -47,13 +46,11 @@ static fixture open_fixture(void)
     f.entries[0] = (qsa_entry){.seq = a, .position = 10, .tokens = FIRST};
     f.entries[1] = (qsa_entry){.seq = b, .position = 70, .tokens = SECOND};
     f.digest = world_digest(f.cache, a);
-    world_ok(qsa_threads_create(3, &f.threads));
     return f;
 }
 
 static void close_fixture(fixture *f)
 {
-    qsa_threads_destroy(f->threads);
     qsa_cache_destroy(f->cache);
     world_batch_close(&f->batch);
 }
@@ -106,8 +103,7 @@ static void every_tensor_layer_token_and_part_count_is_watched(void **state)
             for (int tensor = 0; tensor < WORLD_INPUTS; tensor++, turn++) {
                 place at = {layer, token, tensor};
                 float *x = element(&f, at, turn * 5), good = *x;
-                const world_way ways[] = {
-                    {.parts = 0}, {.parts = 1}, {.parts = 3}, {.parts = 7}, {.threads = f.threads}};
+                const world_way ways[] = {{.parts = 0}, {.parts = 1}, {.parts = 3}, {.parts = 7}, {.parts = 61}};
                 *x = bad[turn % 5];
                 refused(&f, at, ways[turn % 5]);
                 refused(&f, at, ways[(turn + 1) % 5]);

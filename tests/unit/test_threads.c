@@ -1,6 +1,8 @@
 /* The pool of threads: its limits, and the same bits as one part, for any count and any number of layers. */
 #include "world.h"
 
+#include <stdio.h>
+
 static void counts_have_limits(void **state)
 {
     (void)state;
@@ -62,12 +64,45 @@ static void bad_layers_are_refused_and_the_pool_lives_on(void **state)
     qsa_threads_destroy(threads);
 }
 
+/* Two places are not finite, in different parts: whichever thread comes first, the lower one is named. */
+static void refused_input_is_named_the_same_by_any_threads(void **state)
+{
+    (void)state;
+    qsa_config config = world_mini();
+    qsa_threads *threads;
+    qsa_step *step;
+    world_ok(qsa_threads_create(4, &threads));
+    world_batch batch = world_batch_open(&config, 64, 1);
+    qsa_cache *cache = world_create(&config);
+    const qsa_entry entry = {.seq = world_open(cache), .position = 0, .tokens = 64};
+    const float nan = test_float(0x7fc00000);
+    for (uint32_t round = 0; round < 40; round++) {
+        float *low = world_input(&batch, WORLD_V, 5 + round % 20, 1, NULL);
+        float *high = world_input(&batch, WORLD_Q, 60, 1, NULL), saved[] = {*low, *high};
+        char expected[64];
+        snprintf(expected, sizeof expected, "layer 1, entry 0, token %u: v", 5 + round % 20);
+        *low = *high = nan;
+        world_ok(qsa_step_begin(cache, &entry, 1, &step));
+        world_refused(QSA_E_NONFINITE, expected, world_layers(step, &batch, 0, 64, (world_way){.threads = threads}));
+        uint32_t groups[2], n;
+        world_refused(QSA_E_NONFINITE, expected, qsa_step_selection(step, 0, groups, &n));
+        world_refused(QSA_E_NONFINITE, expected, qsa_step_commit(step, NULL));
+        *low = saved[0];
+        *high = saved[1];
+    }
+    world_step(cache, &entry, 1, &batch, 0, (world_way){.threads = threads}, NULL);
+    qsa_cache_destroy(cache);
+    world_batch_close(&batch);
+    qsa_threads_destroy(threads);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_have_limits),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
         cmocka_unit_test(bad_layers_are_refused_and_the_pool_lives_on),
+        cmocka_unit_test(refused_input_is_named_the_same_by_any_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
