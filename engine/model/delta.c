@@ -47,9 +47,8 @@ static float softplus(float x)
     return x > 20.0f ? x : log1pf(expf(x));
 }
 
-/* One row of S of one token: decay, what v lacks, the outer product, and the output (S^T of the formula is this row).
- * One pass over the row instead of four over the matrix: rows do not depend on each other. */
-static float step_row(float *row, const float *q, const float *k, size_t dim, float decay, float beta, float v)
+/* row = decay * row; returns row . k. */
+static float decay_row(float *restrict row, const float *restrict k, size_t dim, float decay)
 {
     float lanes[SUM_LANES] = {0};
     size_t i = 0;
@@ -63,11 +62,33 @@ static float step_row(float *row, const float *q, const float *k, size_t dim, fl
         row[i + l] *= decay;
         lanes[l] += row[i + l] * k[i + l];
     }
-    const float delta = beta * (v - sum_lanes(lanes));
-    for (i = 0; i < dim; i++) {
-        row[i] += delta * k[i];
+    return sum_lanes(lanes);
+}
+
+/* row = row + delta * k; returns row . q. */
+static float correct_row(float *restrict row, const float *restrict k, const float *restrict q, size_t dim, float delta)
+{
+    float lanes[SUM_LANES] = {0};
+    size_t i = 0;
+    for (; i + SUM_LANES <= dim; i += SUM_LANES) {
+        for (size_t l = 0; l < SUM_LANES; l++) {
+            row[i + l] += delta * k[i + l];
+            lanes[l] += row[i + l] * q[i + l];
+        }
     }
-    return dot_f32(row, q, dim);
+    for (size_t l = 0; i + l < dim; l++) {
+        row[i + l] += delta * k[i + l];
+        lanes[l] += row[i + l] * q[i + l];
+    }
+    return sum_lanes(lanes);
+}
+
+/* One row of S of one token: decay, what v lacks, the outer product, and the output (S^T of the formula is this row).
+ * Two passes over the row instead of four over the matrix: rows do not depend on each other. */
+static float step_row(float *row, const float *q, const float *k, size_t dim, float decay, float beta, float v)
+{
+    const float delta = beta * (v - decay_row(row, k, dim, decay));
+    return correct_row(row, k, q, dim, delta);
 }
 
 /* Rows [begin, end) of one value head's matrix over all tokens of one session. */

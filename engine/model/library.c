@@ -7,6 +7,7 @@
 #include <ggml-cpu.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ggml's blocked product gives a column the same bits in every batch from this many columns on; with fewer it uses
  * another kernel. Measured for f32, bf16, f16 and every quantised type, 2 to 512 columns, 1 to 3 threads. */
@@ -36,13 +37,25 @@ void matrix_library_init(void)
     pthread_once(&once, init_once);
 }
 
+/* Columns of x again and again, until there are enough. */
+static void run_repeat(struct ggml_tensor *out, int ith, int nth, void *user)
+{
+    (void)nth;
+    (void)user;
+    const struct ggml_tensor *x = out->src[0];
+    for (int64_t column = 0; ith == 0 && column < out->ne[1]; column++) {
+        memcpy((char *)out->data + (size_t)column * out->nb[1],
+               (const char *)x->data + (size_t)(column % x->ne[1]) * x->nb[1], (size_t)x->ne[0] * sizeof(float));
+    }
+}
+
 struct ggml_tensor *matrix_product(struct ggml_context *context, struct ggml_tensor *weights, struct ggml_tensor *x)
 {
-    const int64_t tokens = x->ne[1];
-    struct ggml_tensor *padded = x;
-    while (padded->ne[1] < LEAST_COLUMNS) {
-        padded = ggml_concat(context, padded, padded, 1);
+    if (x->ne[1] >= LEAST_COLUMNS) {
+        return ggml_mul_mat(context, weights, x);
     }
-    struct ggml_tensor *product = ggml_mul_mat(context, weights, padded);
-    return padded == x ? product : ggml_view_2d(context, product, product->ne[0], tokens, product->nb[1], 0);
+    struct ggml_tensor *enough =
+        ggml_custom_4d(context, GGML_TYPE_F32, x->ne[0], LEAST_COLUMNS, 1, 1, &x, 1, run_repeat, 1, NULL);
+    struct ggml_tensor *product = ggml_mul_mat(context, weights, enough);
+    return ggml_view_2d(context, product, product->ne[0], x->ne[1], product->nb[1], 0);
 }
