@@ -155,8 +155,10 @@ static void window_one(life *l, walker *one)
 static void derive_one(life *l, walker *one)
 {
     walker *child = &l->walkers[life_below(l, l->rules.sequences)];
-    if (child->open)
+    if (child == one)
         return;
+    if (child->open)
+        life_close(l, child);
     qsa_seq_info info;
     world_ok(qsa_seq_query(l->cache, one->seq, &info));
     bool copy = life_below(l, 2) == 0, fits = !copy || info.pages * QSA_PAGE_TOKENS <= qsa_cache_free_tokens(l->cache);

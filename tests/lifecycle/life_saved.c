@@ -72,11 +72,19 @@ static walker *vacant(life *l)
     return NULL;
 }
 
+static void close_some(life *l)
+{
+    for (uint32_t i = 0; i < l->rules.sequences; i++)
+        if (l->walkers[i].open && life_below(l, 3) == 0)
+            life_close(l, &l->walkers[i]);
+}
+
 /* Some sequences come back beside themselves and live on as copies. */
 void life_restore_beside(life *l)
 {
     walker *who[LIFE_SEQUENCES];
     qsa_seq seqs[LIFE_SEQUENCES];
+    close_some(l);
     uint32_t n = choose(l, false, who, seqs), places = 0;
     for (uint32_t i = 0; i < l->rules.sequences; i++)
         places += !l->walkers[i].open;
