@@ -46,12 +46,12 @@ static qsa_status no_memory(const char *what, size_t bytes)
     return engine_fail(QSA_E_MEMORY, "no memory for %s (%zu bytes)", what, bytes);
 }
 
-static int useful_threads(uint32_t asked)
+uint32_t forward_threads(uint32_t asked)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     long most = online < LEAST_THREADS ? LEAST_THREADS : online;
     most = most > GGML_MAX_N_THREADS ? GGML_MAX_N_THREADS : most;
-    return asked < (unsigned long)most ? (int)asked : (int)most;
+    return asked < (unsigned long)most ? asked : (uint32_t)most;
 }
 
 /* Workers inherit the floating point environment of the thread that starts them. */
@@ -98,7 +98,7 @@ qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32
         return no_memory("a forward pass", sizeof *f);
     }
     f->model = model;
-    f->threads = useful_threads(threads);
+    f->threads = (int)forward_threads(threads);
     qsa_status status = qsa_ggml_pass_create(cache, &f->pass);
     if (status != QSA_OK) {
         status = engine_fail(status, "the QSA layers: %s", qsa_status_name(status));

@@ -22,8 +22,11 @@ typedef struct forward_batch {
     const qsa_tap *tap; /* NULL: none */
 } forward_batch;
 
-/* Reserves memory for batches of chunk tokens. threads: no more are started than the machine has processors (but four
- * always), as more would only wait for each other; no result depends on it. Errors: QSA_E_MEMORY, QSA_E_IO (threads). */
+/* How many threads are started where so many are asked for: no more than the machine has processors (but four always), as
+ * more would only wait for each other. No result depends on it. */
+uint32_t forward_threads(uint32_t asked);
+
+/* Reserves memory for batches of chunk tokens. Errors: QSA_E_MEMORY, QSA_E_IO (threads). */
 qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32_t chunk, uint32_t threads,
                           forward **out_forward);
 void forward_destroy(forward *f);

@@ -129,7 +129,8 @@ static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const floa
         }
     } else if (status == QSA_E_NONFINITE) {
         /* Acts as abort, and tells the lowest of the errors, whichever thread was first. */
-        return fail_as_library(qsa_step_commit(step, NULL));
+        status = qsa_step_commit(step, NULL);
+        return engine_fail(status, "QSA %s", qsa_error_detail());
     }
     qsa_step_abort(step);
     return status;

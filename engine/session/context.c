@@ -55,7 +55,7 @@ static qsa_config cache_config(const qsa_model *model, const qsa_context_options
     config.capacity_tokens = o->context + (uint64_t)(o->sessions - 1) * (QSA_PAGE_TOKENS - 1);
     config.max_sequences = o->sessions;
     config.max_step_tokens = o->chunk;
-    config.max_parts = o->threads;
+    config.max_parts = forward_threads(o->threads);
     return config;
 }
 
