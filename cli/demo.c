@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "engine_options.h"
 #include "memory.h"
+#include "progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -93,7 +94,19 @@ typedef struct demo {
     double visible; /* (query, token) pairs of one layer */
 } demo;
 
-/* Reads a text; logits of its last token if they are wanted. */
+/* The text that is being read. */
+typedef struct reading {
+    size_t tokens;
+    double begin;
+} reading;
+
+static void show_reading(void *user, size_t fed)
+{
+    const reading *r = user;
+    progress_show(fed, r->tokens, clock_seconds() - r->begin);
+}
+
+/* Reads a text; logits of its last token if they are wanted. A bar is shown for one that takes more than one pass. */
 static bool read_text(demo *d, const char *text, float *logits)
 {
     int32_t *tokens;
@@ -103,7 +116,9 @@ static bool read_text(demo *d, const char *text, float *logits)
         return false;
     }
     const double before = (double)qsa_session_tokens(d->session);
-    bool is_read = qsa_session_feed(d->session, tokens, n, logits, NULL, NULL) == QSA_OK;
+    reading shown = {n, clock_seconds()};
+    bool is_read = qsa_session_feed(d->session, tokens, n, logits, n > d->r->context.chunk ? show_reading : NULL,
+                                    &shown) == QSA_OK;
     if (!is_read)
         engine_say(COMMAND);
     free(tokens);

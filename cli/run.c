@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "engine_options.h"
 #include "memory.h"
+#include "progress.h"
 #include "utf8.h"
 
 #include <errno.h>
@@ -269,23 +270,9 @@ typedef struct generation {
     const char *ending; /* why it stopped */
 } generation;
 
-static void show_progress(size_t fed, size_t n, double seconds)
-{
-    enum { WIDTH = 30 };
-    char bar[WIDTH + 1];
-    for (int i = 0; i < WIDTH; i++)
-        bar[i] = (size_t)i * n < fed * WIDTH ? '#' : '.';
-    bar[WIDTH] = '\0';
-    fprintf(stderr, "\rreading [%s] %zu of %zu tokens, %.0f tokens/s ", bar, fed, n,
-            seconds > 0 ? (double)fed / seconds : 0);
-    fputs(fed == n ? "\r\033[K" : "", stderr); /* done: the line goes, the summary will tell */
-    fflush(stderr);
-}
-
 /* Chunk by chunk, so that Ctrl-C is heard between two. */
 static bool read_tokens(generation *g, const prompt *p)
 {
-    const bool shows = isatty(STDERR_FILENO);
     const double begin = clock_seconds();
     for (size_t fed = 0; fed < p->n && !interrupted;) {
         const size_t left = p->n - fed, n = left < g->r->context.chunk ? left : g->r->context.chunk;
@@ -295,8 +282,7 @@ static bool read_tokens(generation *g, const prompt *p)
         }
         fed += n;
         g->prompt_seconds = clock_seconds() - begin;
-        if (shows)
-            show_progress(fed, p->n, g->prompt_seconds);
+        progress_show(fed, p->n, g->prompt_seconds);
     }
     return true;
 }

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bar on standard error while a long text is read; nothing where that is no terminal. */
+#ifndef PROGRESS_H
+#define PROGRESS_H
+
+#include <stddef.h>
+
+/* `fed` of `n` tokens, `seconds` after the beginning. With fed = n the line goes. */
+void progress_show(size_t fed, size_t n, double seconds);
+
+#endif
