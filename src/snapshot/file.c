@@ -79,7 +79,7 @@ static qsa_status read_file(void *context, void *bytes, size_t size)
 }
 
 /* The folder's entry for the new name must be on disk too. */
-static qsa_status sync_folder(const char *path)
+static qsa_status open_folder(const char *path, int *out_descriptor)
 {
     char *folder = strdup(path);
     if (folder == NULL)
@@ -89,14 +89,22 @@ static qsa_status sync_folder(const char *path)
         slash[1] = 0;
     else if (slash != NULL)
         *slash = 0;
-    int descriptor = open(slash == NULL ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *out_descriptor = open(slash == NULL ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(folder);
-    if (descriptor < 0)
-        return system_error("cannot open the folder of", path);
-    /* Some file systems cannot sync folders and say EINVAL: then there is nothing to wait for. */
-    qsa_status status =
-        fsync(descriptor) != 0 && errno != EINVAL ? system_error("cannot sync the folder of", path) : QSA_OK;
-    close(descriptor);
+    return *out_descriptor < 0 ? system_error("cannot open the folder of", path) : QSA_OK;
+}
+
+/* Everything that can fail before the file is replaced does. */
+static qsa_status replace(const char *temporary, const char *path)
+{
+    int folder;
+    QSA_TRY(open_folder(path, &folder));
+    qsa_status status = QSA_OK;
+    if (rename(temporary, path) != 0)
+        status = system_error("cannot rename to", path);
+    else if (fsync(folder) != 0 && errno != EINVAL) /* a file system that cannot sync folders has nothing to wait for */
+        status = system_error("cannot sync the folder of", path);
+    close(folder);
     return status;
 }
 
@@ -132,13 +140,11 @@ static qsa_status finish(const open_file *file, const char *path, qsa_status sta
         status = system_error("cannot sync", file->path);
     if (close(file->descriptor) != 0 && status == QSA_OK)
         status = system_error("cannot close", file->path);
-    if (status == QSA_OK && rename(file->path, path) != 0)
-        status = system_error("cannot rename to", path);
-    if (status != QSA_OK) {
-        unlink(file->path);
-        return status;
-    }
-    return sync_folder(path);
+    if (status == QSA_OK)
+        status = replace(file->path, path);
+    if (status != QSA_OK)
+        unlink(file->path); /* gone already where only the last sync failed */
+    return status;
 }
 
 qsa_status qsa_snapshot_save(const qsa_cache *cache, const qsa_seq *sequences, size_t n, const qsa_section *sections,

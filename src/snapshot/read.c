@@ -263,10 +263,9 @@ static void publish(restore *r, qsa_snapshot *out)
 {
     qsa_cache *cache = r->cache;
     const uint32_t *table = r->content.table;
-    uint32_t seen = 0;
+    uint32_t seen = 0, slot = 0;
     for (uint32_t i = 0; i < r->content.n_sequences; i++) {
         const qsa_file_sequence *from = &r->content.sequences[i];
-        uint32_t slot = 0;
         while (cache->sequences[slot].open)
             slot++;
         out->sequences[i] = qsa_sequence_occupy(cache, slot);

@@ -81,6 +81,7 @@ typedef struct plan {
     qsa_content content;
     uint32_t *pages;     /* [n_extents] page of each extent */
     uint32_t *extent_of; /* [pages of the cache] UINT32_MAX: not met */
+    bool *named;         /* [max_sequences] sequences met */
     void *memory;
     uint64_t memory_bytes;
 } plan;
@@ -92,6 +93,7 @@ static void carve_plan(qsa_carve *carve, plan *p, uint32_t table)
     p->content.extents = qsa_carve_bytes(carve, table, sizeof(qsa_file_extent));
     p->pages = qsa_carve_bytes(carve, table, sizeof(uint32_t));
     p->extent_of = qsa_carve_bytes(carve, p->cache->layout.pages, sizeof(uint32_t));
+    p->named = qsa_carve_bytes(carve, p->cache->config.max_sequences, sizeof(bool));
 }
 
 static void plan_sequence(plan *p, uint32_t number, const qsa_sequence *sequence)
@@ -120,9 +122,6 @@ static qsa_status make_plan(plan *p, const qsa_seq *sequences, size_t n)
     uint64_t table = 0;
     for (size_t i = 0; i < n; i++) {
         QSA_TRY(qsa_sequence_find(p->cache, sequences[i], &sequence));
-        for (size_t j = 0; j < i; j++)
-            if (sequences[j].slot == sequences[i].slot)
-                return qsa_fail(QSA_E_SEQUENCE, "snapshot: sequence %" PRIu32 " is named twice", sequences[i].slot);
         table += sequence->n_pages;
     }
     if (table > UINT32_MAX)
@@ -137,8 +136,12 @@ static qsa_status make_plan(plan *p, const qsa_seq *sequences, size_t n)
     carve = (qsa_carve){.base = p->memory};
     carve_plan(&carve, p, (uint32_t)table);
     memset(p->extent_of, 0xff, p->cache->layout.pages * sizeof(uint32_t));
+    memset(p->named, 0, p->cache->config.max_sequences * sizeof(bool));
     for (size_t i = 0; i < n; i++) {
         QSA_TRY(qsa_sequence_find(p->cache, sequences[i], &sequence));
+        if (p->named[sequences[i].slot])
+            return qsa_fail(QSA_E_SEQUENCE, "snapshot: sequence %" PRIu32 " is named twice", sequences[i].slot);
+        p->named[sequences[i].slot] = true;
         plan_sequence(p, (uint32_t)i, sequence);
     }
     QSA_TRY(qsa_content_extents(&p->content, p->content.extents));
