@@ -97,7 +97,7 @@ static qsa_status open_folder(const char *path, int *out_descriptor)
 /* Everything that can fail before the file is replaced does. */
 static qsa_status replace(const char *temporary, const char *path)
 {
-    int folder;
+    int folder = -1;
     QSA_TRY(open_folder(path, &folder));
     qsa_status status = QSA_OK;
     if (rename(temporary, path) != 0)
