@@ -13,9 +13,9 @@
 
 /* Unrolls the loop that follows completely, so that arrays of vectors live in registers. */
 #if defined(__clang__)
-#define QSA_UNROLL _Pragma("unroll")
+#define QSA_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define QSA_UNROLL _Pragma("GCC unroll 8")
+#define QSA_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 /* Runs `call`, in which ROWS_CONSTANT is the constant 1 .. 6 that `rows` equals: the rows of q, or of p, that share what
@@ -82,16 +82,6 @@ QSA_INLINE qsa_pair qsa_natural_order(qsa_pair x, enum qsa_element type)
     if (type == QSA_ELEMENT_BF16)
         return (qsa_pair){{_mm256_permute2f128_ps(x.v[0], x.v[1], 0x20), _mm256_permute2f128_ps(x.v[0], x.v[1], 0x31)}};
     return x;
-}
-
-/* Eight neighbours, in the order of memory. */
-QSA_INLINE __m256 qsa_eight_load(const void *values, size_t i, enum qsa_element type)
-{
-    if (type == QSA_ELEMENT_BF16) {
-        __m128i bits = _mm_loadu_si128((const __m128i *)((const uint16_t *)values + i));
-        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-    }
-    return _mm256_loadu_ps((const float *)values + i);
 }
 
 /* All ones in the first `count` lanes, 0 <= count; from 8 on in all. */

@@ -86,14 +86,14 @@ static void dots_scattered(const problem *p, size_t first, const float *q, uint3
 }
 
 /* Where eight groups from `first` on begin, within their tile. */
-static inline const void *eight_at(const problem *p, size_t first)
+static const void *eight_at(const problem *p, size_t first)
 {
     size_t size = p->type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float);
     return (const char *)p->tiles[first / p->groups] + first % p->groups * size;
 }
 
 /* For tiles whose groups are a multiple of eight. */
-static inline void dots_direct(const problem *p, size_t first, const float *q, uint32_t rows, qsa_pair *sums)
+static void dots_direct(const problem *p, size_t first, const float *q, uint32_t rows, qsa_pair *sums)
 {
     bool high = first + 8 < p->total, next = first + STRIP < p->total;
     keys k = {.low = eight_at(p, first), .stride = p->groups};
@@ -109,7 +109,7 @@ static inline void dots_direct(const problem *p, size_t first, const float *q, u
 }
 
 /* Dots of the strip from `first` on with `rows` rows of q, at most ROWS, in the order of memory. */
-static inline void dots(const problem *p, size_t first, const float *q, uint32_t rows, qsa_pair *sums)
+static void dots(const problem *p, size_t first, const float *q, uint32_t rows, qsa_pair *sums)
 {
     for (uint32_t r = 0; r < rows; r++)
         sums[r].v[0] = sums[r].v[1] = _mm256_setzero_ps();
@@ -119,7 +119,7 @@ static inline void dots(const problem *p, size_t first, const float *q, uint32_t
         dots_scattered(p, first, q, rows, sums);
 }
 
-static inline void store(const problem *p, size_t query, size_t first, qsa_pair score)
+static void store(const problem *p, size_t query, size_t first, qsa_pair score)
 {
     float *to = p->out + query * p->total + first;
     size_t count = p->total - first;
@@ -129,7 +129,7 @@ static inline void store(const problem *p, size_t query, size_t first, qsa_pair 
 }
 
 /* All queries over the strip from `first` on: later ones find the keys in cache. */
-static inline void score_strip(const problem *p, size_t first)
+static void score_strip(const problem *p, size_t first)
 {
     const __m256 zero = _mm256_setzero_ps();
     const size_t passes = qsa_passes(p->rows, ROWS);
@@ -152,7 +152,7 @@ static inline void score_strip(const problem *p, size_t first)
     }
 }
 
-static inline void score(const problem *p)
+static void score(const problem *p)
 {
     for (size_t first = 0; first < p->total; first += STRIP)
         score_strip(p, first);

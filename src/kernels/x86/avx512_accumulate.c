@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* p.v over a row (SPEC section 6, rule 4). Lanes are dimensions: a strip of 32, times up to twelve heads. Tokens are
+ * taken in blocks whose V stays in the first cache while all strips pass over it; between blocks the chains wait in
+ * `out`, exact there, with their lanes in the order of qsa_wide_load. */
+#include "kernels/x86/avx512.h"
+
+enum { HALF = 16, STRIP = 32, HEADS = 12, BLOCK = 32, LINE_BYTES = 64 };
+/* The p of three heads share an address register: more than that need the steps 0, 1 and 2 times the stride, and the
+ * twelve addresses of twelve heads are more than there are registers. */
+enum { THREE = 3 };
+
+typedef struct problem {
+    const float *p; /* [heads][stride] */
+    size_t stride;
+    const void *const *v; /* [n] -> [dim] */
+    uint32_t n, dim;
+    const float *sum;
+    float *out; /* [heads][out_stride] */
+    size_t out_stride;
+} problem;
+
+/* Tokens begin .. end of the row. */
+typedef struct block {
+    uint32_t begin, end;
+} block;
+
+/* 32 dimensions from d on, and where their chains wait between blocks: [heads][stride]. */
+typedef struct strip {
+    uint32_t d;
+    float *waiting;
+    size_t stride;
+} strip;
+
+/* A block of a strip: takes the chains up, unless it is the first, goes on with them and puts them back. */
+QSA_INLINE void strip_block(const problem *a, uint32_t heads, strip s, block b, enum qsa_element type)
+{
+    __m512 low[HEADS], high[HEADS];
+    QSA_UNROLL
+    for (uint32_t h = 0; h < heads; h++) {
+        low[h] = b.begin ? _mm512_loadu_ps(s.waiting + h * s.stride) : _mm512_setzero_ps();
+        high[h] = b.begin ? _mm512_loadu_ps(s.waiting + h * s.stride + HALF) : _mm512_setzero_ps();
+    }
+
+    const size_t stride = a->stride;
+    const float *p[HEADS / THREE];
+    QSA_UNROLL
+    for (uint32_t h = 0; h < heads; h += THREE)
+        p[h / THREE] = a->p + h * stride;
+    for (size_t j = b.begin; j < b.end; j++) {
+        qsa_wide_pair v = qsa_wide_load(a->v[j], s.d, type);
+        QSA_UNROLL
+        for (uint32_t h = 0; h < heads; h++) {
+            __m512 ph = _mm512_set1_ps(p[h / THREE][h % THREE * stride + j]);
+            low[h] = _mm512_fmadd_ps(ph, v.v[0], low[h]);
+            high[h] = _mm512_fmadd_ps(ph, v.v[1], high[h]);
+        }
+    }
+
+    QSA_UNROLL
+    for (uint32_t h = 0; h < heads; h++) {
+        _mm512_storeu_ps(s.waiting + h * s.stride, low[h]);
+        _mm512_storeu_ps(s.waiting + h * s.stride + HALF, high[h]);
+    }
+}
+
+static void strip_block_f32(const problem *a, uint32_t heads, strip s, block b)
+{
+    QSA_WITH_CONSTANT_ROWS_12(heads, strip_block(a, ROWS_CONSTANT, s, b, QSA_ELEMENT_F32))
+}
+
+static void strip_block_bf16(const problem *a, uint32_t heads, strip s, block b)
+{
+    QSA_WITH_CONSTANT_ROWS_12(heads, strip_block(a, ROWS_CONSTANT, s, b, QSA_ELEMENT_BF16))
+}
+
+static void strip_block_of(const problem *a, uint32_t heads, strip s, block b, enum qsa_element type)
+{
+    if (type == QSA_ELEMENT_BF16)
+        strip_block_bf16(a, heads, s, b);
+    else
+        strip_block_f32(a, heads, s, b);
+}
+
+/* Scales the sums of a strip and puts them in order, in their place. */
+static void finish_strip(const problem *a, uint32_t heads, strip s, enum qsa_element type)
+{
+    const __m512 zero = _mm512_setzero_ps();
+    for (uint32_t h = 0; h < heads; h++) {
+        const __m512 reciprocal = _mm512_set1_ps(1.0f / a->sum[h]);
+        qsa_wide_pair sum = qsa_wide_load(s.waiting + h * s.stride, 0, QSA_ELEMENT_F32);
+        sum = qsa_wide_natural_order(sum, type);
+        float *out = a->out + h * a->out_stride + s.d;
+        _mm512_storeu_ps(out, _mm512_add_ps(_mm512_mul_ps(sum.v[0], reciprocal), zero));
+        _mm512_storeu_ps(out + HALF, _mm512_add_ps(_mm512_mul_ps(sum.v[1], reciprocal), zero));
+    }
+}
+
+/* Asks for the V rows of tokens begin .. end. */
+static void prefetch_rows(const problem *a, uint32_t begin, uint32_t end, size_t row_bytes)
+{
+    for (uint32_t j = begin; j < end && j < a->n; j++)
+        for (size_t i = 0; i < row_bytes; i += LINE_BYTES)
+            _mm_prefetch((const char *)a->v[j] + i, _MM_HINT_T0);
+}
+
+/* The whole strips of as many heads as go together, block by block. While the strips pass over one block, the next is
+ * fetched, a few rows per strip. */
+static void whole_strips(const problem *a, uint32_t heads, enum qsa_element type)
+{
+    const size_t row_bytes = a->dim * (type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float));
+    const uint32_t strips = a->dim / STRIP;
+    for (uint32_t begin = 0; begin < a->n; begin += BLOCK) {
+        const block b = {begin, a->n - begin < BLOCK ? a->n : begin + BLOCK};
+        for (uint32_t i = 0; i < strips; i++) {
+            prefetch_rows(a, b.end + BLOCK * i / strips, b.end + BLOCK * (i + 1) / strips, row_bytes);
+            const strip s = {i * STRIP, a->out + i * STRIP, a->out_stride};
+            strip_block_of(a, heads, s, b, type);
+            if (b.end == a->n)
+                finish_strip(a, heads, s, type);
+        }
+    }
+}
+
+/* The last 32 dimensions, where they are no whole strip: some of them again, with the same result. */
+static void last_strip(const problem *a, uint32_t heads, enum qsa_element type)
+{
+    float waiting[HEADS * STRIP];
+    const strip s = {a->dim - STRIP, waiting, STRIP};
+    strip_block_of(a, heads, s, (block){0, a->n}, type);
+    finish_strip(a, heads, s, type);
+}
+
+static void accumulate(problem a, uint32_t heads, enum qsa_element type)
+{
+    for (uint32_t count; heads; heads -= count) {
+        count = qsa_rows_together(heads);
+        whole_strips(&a, count, type);
+        if (a.dim % STRIP)
+            last_strip(&a, count, type);
+        a.p += count * a.stride;
+        a.sum += count;
+        a.out += count * a.out_stride;
+    }
+}
+
+void qsa_accumulate_f32__avx512(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
+                                uint32_t dim, const float *sum, float *out, size_t out_stride)
+{
+    if (dim < STRIP)
+        qsa_accumulate_f32__avx2(p, stride, heads, v, n, dim, sum, out, out_stride);
+    else
+        accumulate((problem){p, stride, v, n, dim, sum, out, out_stride}, heads, QSA_ELEMENT_F32);
+}
+
+void qsa_accumulate_bf16__avx512(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
+                                 uint32_t dim, const float *sum, float *out, size_t out_stride)
+{
+    if (dim < STRIP)
+        qsa_accumulate_bf16__avx2(p, stride, heads, v, n, dim, sum, out, out_stride);
+    else
+        accumulate((problem){p, stride, v, n, dim, sum, out, out_stride}, heads, QSA_ELEMENT_BF16);
+}
