@@ -83,12 +83,14 @@ qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const ch
 typedef struct qsa_context qsa_context;
 
 typedef struct qsa_context_options {
-    uint32_t context;  /* tokens of all sessions together; 0: the model's */
+    uint32_t context;  /* tokens of all sessions together, shared ones counted for each; 0: the model's */
     uint32_t sessions; /* open at one time; default 1 */
     uint32_t chunk;    /* most tokens in one batch; default 512 */
     uint32_t threads;  /* 1 .. 1024; default 1 */
     qsa_kv_type kv;    /* default QSA_KV_BF16 */
     qsa_profile index; /* default QSA_PROFILE_BF16 */
+    uint32_t checkpoints; /* places of its past that a session can go back to without computing all again, 0 .. 32;
+                             default 8. Each takes the memory of a recurrent state and of one token's logits */
 } qsa_context_options;
 
 void qsa_context_options_init(qsa_context_options *options);
@@ -98,7 +100,7 @@ void qsa_context_destroy(qsa_context *context);
 typedef struct qsa_context_stats {
     qsa_counters counters;  /* libqsa's */
     qsa_memory_plan plan;   /* libqsa's */
-    uint64_t state_bytes;   /* recurrent states, checkpoints included */
+    uint64_t state_bytes;   /* recurrent states with checkpoints, shared ones once, and the token lists */
     uint64_t compute_bytes; /* graph memory */
     const char *isa;
 } qsa_context_stats;
@@ -110,7 +112,9 @@ typedef struct qsa_session qsa_session;
 
 qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session);
 void qsa_session_close(qsa_session *session);
-uint64_t qsa_session_tokens(const qsa_session *session); /* tokens fed so far */
+uint64_t qsa_session_tokens(const qsa_session *session); /* that it holds */
+/* Which: [qsa_session_tokens], the session's until its next call. */
+const int32_t *qsa_session_list(const qsa_session *session);
 
 /* Left padding: logical position of the first token; only before the first feed. */
 qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position);
@@ -134,8 +138,29 @@ qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size
 qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
                             void (*progress)(void *user, size_t fed), void *user);
 
-/* The state outside QSA (delta nets, convolutions, n-gram history) at the present end, kept in memory: a place to return
- * to. One mark per session; marking again replaces it. Return rewinds the QSA state to the mark and puts the rest back. */
+/* What of a wanted list was there already. */
+typedef struct qsa_reuse {
+    uint64_t common;   /* tokens of the list that a session stored */
+    uint64_t reused;   /* of them, not computed again; any number, not rounded */
+    uint64_t computed; /* the rest of the list */
+    bool forked;       /* they were another session's, which goes on unchanged */
+} qsa_reuse;
+
+/* Makes the session hold exactly these tokens, and returns the last one's logits [vocabulary] (NULL: none wanted). It keeps
+ * what it holds of them, goes back where the lists part, or forks another session of the context with the same anchor that
+ * spares more work; the rest is fed. What K, V and index of the common tokens are worth depends on the recurrent states:
+ * copies are kept at the end of every feed of more than one token and every 512 tokens at least, up to
+ * options.checkpoints, thinned so that their gaps grow with the distance from the end; what lies between such a place and
+ * the end of the common tokens is computed again. The result is that of a fresh session, bit for bit.
+ *
+ * n = 0 makes it empty. out_reuse NULL: not wanted. progress is called after each chunk with the number of tokens that are
+ * there. Errors: as qsa_session_feed; what is known beforehand (QSA_E_ARGUMENT, QSA_E_FULL) changes nothing, later ones
+ * leave the chunks that were done. */
+qsa_status qsa_session_want(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
+                            qsa_reuse *out_reuse, void (*progress)(void *user, size_t there), void *user);
+
+/* A checkpoint at the present end that stays whatever happens after it. One per session; marking again replaces it, going
+ * back behind it ends it. Return goes there at once. */
 qsa_status qsa_session_mark(qsa_session *session);
 qsa_status qsa_session_return(qsa_session *session); /* QSA_E_ORDER: no mark */
 

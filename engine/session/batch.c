@@ -63,10 +63,15 @@ static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_
 
 /* ---- laying the batch out ---- */
 
-/* The token k places before token t of the item; the session's history where the item has no such token. */
+/* The token k places before token t of the item: of the item, or of the session before it; EOS before the start. */
 static int32_t token_before(const qsa_batch_item *item, uint32_t t, uint32_t k)
 {
-    return k <= t ? item->tokens[t - k] : item->session->now.history[k - t - 1];
+    const qsa_session *s = item->session;
+    if (k <= t) {
+        return item->tokens[t - k];
+    }
+    const uint64_t back = k - t; /* from the session's end */
+    return back <= s->now->tokens ? s->ids[s->now->tokens - back] : s->context->model->shape.ngram.eos;
 }
 
 static void lay_ngrams(const qsa_context *c, const qsa_batch_item *item, uint32_t first)
@@ -87,8 +92,8 @@ static uint32_t lay_out(qsa_context *c, const qsa_batch_item *items, size_t n)
     uint32_t first = 0, wanted = 0;
     for (size_t i = 0; i < n; i++) {
         const qsa_session *s = items[i].session;
-        c->segments[i] = (batch_segment){first, items[i].n, s->now.floats, s->spare};
-        c->entries[i] = (qsa_entry){s->seq, s->anchor + (int64_t)s->now.tokens, items[i].n, NULL};
+        c->segments[i] = (batch_segment){first, items[i].n, s->now->floats, s->spare->floats};
+        c->entries[i] = (qsa_entry){s->seq, s->anchor + (int64_t)s->now->tokens, items[i].n, NULL};
         memcpy(c->ids + first, items[i].tokens, items[i].n * sizeof *c->ids);
         lay_ngrams(c, &items[i], first);
         for (uint32_t t = items[i].n - items[i].logits; t < items[i].n; t++) {
@@ -140,35 +145,60 @@ static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const floa
 
 static void move_on(qsa_session *s, const qsa_batch_item *item)
 {
-    float *old = s->now.floats;
-    s->now.floats = s->spare;
+    session_state *old = s->now;
+    memcpy(s->ids + old->tokens, item->tokens, item->n * sizeof *s->ids);
+    s->now = s->spare;
+    s->now->tokens = old->tokens + item->n;
     s->spare = old;
-    int32_t history[MODEL_MAX_NGRAM];
-    for (uint32_t k = 0; k < MODEL_MAX_NGRAM; k++) {
-        history[k] = token_before(item, item->n - 1, k);
-    }
-    memcpy(s->now.history, history, sizeof history);
-    s->now.tokens += item->n;
     s->fed = true;
     s->context->tokens += item->n;
 }
 
-static void publish(const qsa_context *c, const qsa_batch_item *items, size_t n, const float *logits)
+static uint64_t last_place(const qsa_session *s)
+{
+    return s->places.n == 0 ? 0 : s->places.at[s->places.n - 1]->tokens;
+}
+
+/* logits: of the item, [item->logits][vocabulary]. */
+static void publish(qsa_context *c, const qsa_batch_item *item, const float *logits)
 {
     const size_t vocabulary = c->model->shape.vocabulary;
-    for (size_t i = 0; i < n; i++) {
-        if (items[i].logits > 0) {
-            memcpy(items[i].out_logits, logits, items[i].logits * vocabulary * sizeof *logits);
-            logits += items[i].logits * vocabulary;
-        }
-        move_on(items[i].session, &items[i]);
+    qsa_session *s = item->session;
+    move_on(s, item);
+    s->now->has_logits = item->logits > 0;
+    if (item->logits > 0) {
+        memcpy(item->out_logits, logits, item->logits * vocabulary * sizeof *logits);
+        memcpy(state_logits(c, s->now), logits + (item->logits - 1) * vocabulary, vocabulary * sizeof *logits);
     }
+    if (s->now->tokens - last_place(s) >= PLACE_SPACING) {
+        session_keep_place(s);
+    }
+}
+
+static void publish_all(qsa_context *c, const qsa_batch_item *items, size_t n, const float *logits)
+{
+    for (size_t i = 0; i < n; i++) {
+        publish(c, &items[i], logits);
+        logits += (size_t)items[i].logits * c->model->shape.vocabulary;
+    }
+}
+
+static qsa_status reserve_all(const qsa_batch_item *items, size_t n)
+{
+    qsa_status status = QSA_OK;
+    for (size_t i = 0; i < n && status == QSA_OK; i++) {
+        status = session_reserve(items[i].session, items[i].session->now->tokens + items[i].n);
+    }
+    return status;
 }
 
 qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n)
 {
     uint32_t tokens = 0;
     qsa_status status = check_items(context, items, n, &tokens);
+    if (status == QSA_OK) {
+        status = reserve_all(items, n);
+    }
     if (status != QSA_OK) {
         return status;
     }
@@ -189,7 +219,7 @@ qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size
         status = run_step(context, n, wanted, &logits);
     }
     if (status == QSA_OK) {
-        publish(context, items, n, logits);
+        publish_all(context, items, n, logits);
     }
     return status;
 }

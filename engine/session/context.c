@@ -22,6 +22,7 @@ void qsa_context_options_init(qsa_context_options *options)
         .threads = 1,
         .kv = QSA_KV_BF16,
         .index = QSA_PROFILE_BF16,
+        .checkpoints = DEFAULT_CHECKPOINTS,
     };
 }
 
@@ -34,11 +35,14 @@ static qsa_status check_options(const qsa_model *model, qsa_context_options *o)
         return engine_fail(QSA_E_LIMIT, "context is %u tokens, at most %lld are supported", o->context,
                            (long long)QSA_MAX_POSITION);
     }
-    if (o->sessions < 1 || o->sessions > QSA_MAX_SEQUENCES) {
-        return engine_fail(QSA_E_LIMIT, "sessions is %u, supported are 1 to %d", o->sessions, QSA_MAX_SEQUENCES);
+    if (o->sessions < 1 || o->sessions >= QSA_MAX_SEQUENCES) {
+        return engine_fail(QSA_E_LIMIT, "sessions is %u, supported are 1 to %d", o->sessions, QSA_MAX_SEQUENCES - 1);
     }
     if (o->chunk < 1 || o->chunk > QSA_MAX_STEP_TOKENS) {
         return engine_fail(QSA_E_LIMIT, "chunk is %u, supported are 1 to %d", o->chunk, QSA_MAX_STEP_TOKENS);
+    }
+    if (o->checkpoints > MAX_CHECKPOINTS) {
+        return engine_fail(QSA_E_LIMIT, "checkpoints is %u, at most %d are supported", o->checkpoints, MAX_CHECKPOINTS);
     }
     if (o->threads < 1 || o->threads > QSA_MAX_PARTS) {
         return engine_fail(QSA_E_LIMIT, "threads is %u, supported are 1 to %d", o->threads, QSA_MAX_PARTS);
@@ -46,14 +50,17 @@ static qsa_status check_options(const qsa_model *model, qsa_context_options *o)
     return QSA_OK;
 }
 
-/* Sequences take whole pages: as many more as may be cut, so that the tokens asked for always fit. */
+/* Sequences take whole pages, and two that share one copy it both when both write at one time: as many more as that takes,
+ * so that the tokens asked for always fit. One sequence more than sessions: a session that forks another keeps its own
+ * until the fork is there. */
 static qsa_config cache_config(const qsa_model *model, const qsa_context_options *o)
 {
     qsa_config config = model->shape.qsa;
+    const uint32_t others = o->sessions - 1;
     config.kv_type = o->kv;
     config.profile = o->index;
-    config.capacity_tokens = o->context + (uint64_t)(o->sessions - 1) * (QSA_PAGE_TOKENS - 1);
-    config.max_sequences = o->sessions;
+    config.capacity_tokens = o->context + (uint64_t)others * (2 * QSA_PAGE_TOKENS - 1);
+    config.max_sequences = o->sessions + (others > 0);
     config.max_step_tokens = o->chunk;
     config.max_parts = forward_threads(o->threads);
     return config;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "model/state.h"
 #include "session/context.h"
 
 #include <stdlib.h>
@@ -8,43 +7,30 @@
 
 /* ---- life ---- */
 
-static size_t state_bytes(const qsa_session *s)
+static void free_ids(qsa_session *s)
 {
-    return state_floats(&s->context->model->shape) * sizeof(float);
+    s->context->state_bytes -= s->ids_capacity * sizeof *s->ids;
+    free(s->ids);
 }
 
-static float *new_state(qsa_session *s)
+void session_free(qsa_session *s)
 {
-    float *floats = calloc(1, state_bytes(s) + sizeof *floats); /* never of size 0 */
-    if (floats != NULL) {
-        s->context->state_bytes += state_bytes(s);
-    }
-    return floats;
-}
-
-static void free_state(qsa_session *s, float *floats)
-{
-    if (floats != NULL) {
-        s->context->state_bytes -= state_bytes(s);
-    }
-    free(floats);
-}
-
-static void free_session(qsa_session *s)
-{
-    free_state(s, s->now.floats);
-    free_state(s, s->mark.floats);
-    free_state(s, s->spare);
+    places_forget(s->context, &s->places);
+    state_release(s->context, s->now);
+    state_release(s->context, s->spare);
+    free_ids(s);
     free(s);
 }
 
-static void link_session(qsa_session *s)
+void session_link(qsa_session *s)
 {
     s->next = s->context->sessions;
     if (s->next != NULL) {
         s->next->previous = s;
     }
     s->context->sessions = s;
+    s->context->session_count++;
+    s->context->tokens += s->now->tokens;
 }
 
 static void unlink_session(qsa_session *s)
@@ -57,6 +43,28 @@ static void unlink_session(qsa_session *s)
     } else {
         s->context->sessions = s->next;
     }
+    s->context->session_count--;
+    s->context->tokens -= s->now->tokens;
+}
+
+qsa_status session_allocate(qsa_context *c, qsa_session **out_session)
+{
+    if (c->session_count == c->options.sessions) {
+        return engine_fail(QSA_E_FULL, "the context's %u sessions are all open", c->options.sessions);
+    }
+    qsa_session *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return engine_fail(QSA_E_MEMORY, "no memory for a session");
+    }
+    s->context = c;
+    s->now = state_new(c);
+    s->spare = state_new(c);
+    if (s->now == NULL || s->spare == NULL) {
+        session_free(s);
+        return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a session's state", 2 * state_size(c));
+    }
+    *out_session = s;
+    return QSA_OK;
 }
 
 qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
@@ -64,27 +72,17 @@ qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
     if (context == NULL || out_session == NULL) {
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_open: context or out_session is NULL");
     }
-    qsa_session *s = calloc(1, sizeof *s);
-    if (s == NULL) {
-        return engine_fail(QSA_E_MEMORY, "no memory for a session");
-    }
-    s->context = context;
-    s->now.floats = new_state(s);
-    s->spare = new_state(s);
-    if (s->now.floats == NULL || s->spare == NULL) {
-        const size_t bytes = 2 * state_bytes(s);
-        free_session(s);
-        return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a session's state", bytes);
-    }
-    for (size_t i = 0; i < MODEL_MAX_NGRAM; i++) {
-        s->now.history[i] = context->model->shape.ngram.eos;
-    }
-    const qsa_status status = qsa_seq_open(context->cache, &s->seq);
+    qsa_session *s = NULL;
+    qsa_status status = session_allocate(context, &s);
     if (status != QSA_OK) {
-        free_session(s);
+        return status;
+    }
+    status = qsa_seq_open(context->cache, &s->seq);
+    if (status != QSA_OK) {
+        session_free(s);
         return fail_as_library(status);
     }
-    link_session(s);
+    session_link(s);
     *out_session = s;
     return QSA_OK;
 }
@@ -95,14 +93,18 @@ void qsa_session_close(qsa_session *session)
         return;
     }
     (void)qsa_seq_close(session->context->cache, session->seq);
-    session->context->tokens -= session->now.tokens;
     unlink_session(session);
-    free_session(session);
+    session_free(session);
 }
 
 uint64_t qsa_session_tokens(const qsa_session *session)
 {
-    return session->now.tokens;
+    return session->now->tokens;
+}
+
+const int32_t *qsa_session_list(const qsa_session *session)
+{
+    return session->ids;
 }
 
 qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position)
@@ -120,10 +122,55 @@ qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position)
 
 /* ---- feeding ---- */
 
+qsa_status session_reserve(qsa_session *s, uint64_t tokens)
+{
+    if (tokens <= s->ids_capacity) {
+        return QSA_OK;
+    }
+    uint64_t capacity = s->ids_capacity + s->ids_capacity / 2;
+    capacity = capacity < tokens ? tokens : capacity;
+    int32_t *ids = realloc(s->ids, capacity * sizeof *ids);
+    if (ids == NULL) {
+        return engine_fail(QSA_E_MEMORY, "no memory for a list of %llu tokens", (unsigned long long)capacity);
+    }
+    s->context->state_bytes += (capacity - s->ids_capacity) * sizeof *ids;
+    s->ids = ids;
+    s->ids_capacity = capacity;
+    return QSA_OK;
+}
+
+void session_keep_place(qsa_session *s)
+{
+    (void)places_keep(s->context, &s->places, s->now); /* without memory: costs time later, no more */
+    places_thin(s->context, &s->places);
+}
+
 static qsa_status feed_chunk(qsa_session *s, const int32_t *tokens, uint32_t n, float *out_logits)
 {
     const qsa_batch_item item = {s, tokens, n, out_logits != NULL, out_logits};
     return qsa_batch_run(s->context, &item, 1);
+}
+
+qsa_status session_feed_after(qsa_session *s, const int32_t *tokens, size_t n, float *out_logits, size_t before,
+                              void (*progress)(void *user, size_t fed), void *user)
+{
+    const size_t chunk = s->context->options.chunk;
+    for (size_t fed = 0; fed < n;) {
+        const size_t now = n - fed < chunk ? n - fed : chunk;
+        const bool is_last = fed + now == n;
+        const qsa_status status = feed_chunk(s, tokens + fed, (uint32_t)now, is_last ? out_logits : NULL);
+        if (status != QSA_OK) {
+            return status;
+        }
+        fed += now;
+        if (progress != NULL) {
+            progress(user, before + fed);
+        }
+    }
+    if (n > 1) {
+        session_keep_place(s);
+    }
+    return QSA_OK;
 }
 
 qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
@@ -135,57 +182,5 @@ qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t 
     if (n == 0 && out_logits != NULL) {
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_feed: no token whose logits could be computed");
     }
-    const size_t chunk = session->context->options.chunk;
-    for (size_t fed = 0; fed < n;) {
-        const size_t now = n - fed < chunk ? n - fed : chunk;
-        const bool is_last = fed + now == n;
-        const qsa_status status = feed_chunk(session, tokens + fed, (uint32_t)now, is_last ? out_logits : NULL);
-        if (status != QSA_OK) {
-            return status;
-        }
-        fed += now;
-        if (progress != NULL) {
-            progress(user, fed);
-        }
-    }
-    return QSA_OK;
-}
-
-/* ---- a place to return to ---- */
-
-static void copy_state(qsa_session *s, recurrent_state *to, const recurrent_state *from)
-{
-    memcpy(to->floats, from->floats, state_bytes(s));
-    memcpy(to->history, from->history, sizeof to->history);
-    to->tokens = from->tokens;
-}
-
-qsa_status qsa_session_mark(qsa_session *session)
-{
-    if (session->mark.floats == NULL) {
-        session->mark.floats = new_state(session);
-    }
-    if (session->mark.floats == NULL) {
-        return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a mark", state_bytes(session));
-    }
-    copy_state(session, &session->mark, &session->now);
-    session->marked = true;
-    return QSA_OK;
-}
-
-qsa_status qsa_session_return(qsa_session *session)
-{
-    if (!session->marked) {
-        return engine_fail(QSA_E_ORDER, "the session has no mark to return to");
-    }
-    if (session->fed) {
-        const int64_t to = session->anchor + (int64_t)session->mark.tokens;
-        const qsa_status status = qsa_seq_rewind(session->context->cache, session->seq, to);
-        if (status != QSA_OK) {
-            return fail_as_library(status);
-        }
-    }
-    session->context->tokens -= session->now.tokens - session->mark.tokens;
-    copy_state(session, &session->now, &session->mark);
-    return QSA_OK;
+    return session_feed_after(session, tokens, n, out_logits, 0, progress, user);
 }

@@ -63,6 +63,46 @@ static void assert_refused(qsa_status expected, qsa_status found, const char *wo
     assert_null(strchr(qsa_engine_error(), '\n'));
 }
 
+/* ---- memory ---- */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static int calls_until_failure; /* 0: none fails */
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return calls_until_failure > 0 && --calls_until_failure == 0 ? NULL : __real_calloc(count, size);
+}
+
+static void failed_allocations_leave_nothing(void **state)
+{
+    (void)state;
+    qsa_context *context = small_context(1, 16);
+    qsa_session *s = NULL;
+    qsa_context_stats stats;
+    for (int call = 1; s == NULL; call++) {
+        calls_until_failure = call;
+        const qsa_status status = qsa_session_open(context, &s);
+        calls_until_failure = 0;
+        assert_int_equal(status, s == NULL ? QSA_E_MEMORY : QSA_OK);
+        qsa_context_get_stats(context, &stats);
+        assert_true(s != NULL || stats.state_bytes == 0);
+        assert_true(call < 10);
+    }
+    free(feed(s, tokens, 1)); /* one alone makes no place by itself */
+    for (int call = 1;; call++) {
+        calls_until_failure = call;
+        const qsa_status status = qsa_session_mark(s);
+        calls_until_failure = 0;
+        if (status == QSA_OK)
+            break;
+        assert_int_equal(status, QSA_E_MEMORY);
+        assert_int_equal(qsa_session_return(s), QSA_E_ORDER); /* there is no mark */
+    }
+    qsa_context_destroy(context);
+}
+
 /* ---- batches ---- */
 
 static void bad_batches_are_refused_and_change_nothing(void **state)
@@ -345,6 +385,7 @@ static void rounding_of_the_host_does_not_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failed_allocations_leave_nothing),
         cmocka_unit_test(bad_batches_are_refused_and_change_nothing),
         cmocka_unit_test(full_context_is_said_and_changes_nothing),
         cmocka_unit_test(failure_inside_the_graph_changes_nothing),

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/places.h"
+
+#include "model/state.h"
+#include "session/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- states ---- */
+
+static size_t recurrent_floats(const qsa_context *c)
+{
+    return state_floats(&c->model->shape);
+}
+
+size_t state_size(const qsa_context *c)
+{
+    return sizeof(session_state) + (recurrent_floats(c) + c->model->shape.vocabulary) * sizeof(float);
+}
+
+session_state *state_new(qsa_context *c)
+{
+    session_state *state = calloc(1, state_size(c));
+    if (state != NULL) {
+        state->uses = 1;
+        c->state_bytes += state_size(c);
+    }
+    return state;
+}
+
+void state_release(qsa_context *c, session_state *state)
+{
+    if (state != NULL && --state->uses == 0) {
+        c->state_bytes -= state_size(c);
+        free(state);
+    }
+}
+
+float *state_logits(const qsa_context *c, session_state *state)
+{
+    return state->floats + recurrent_floats(c);
+}
+
+void state_copy(const qsa_context *c, session_state *to, const session_state *from)
+{
+    const size_t logits = from->has_logits ? c->model->shape.vocabulary : 0;
+    to->tokens = from->tokens;
+    to->has_logits = from->has_logits;
+    memcpy(to->floats, from->floats, (recurrent_floats(c) + logits) * sizeof *to->floats);
+}
+
+/* ---- places ---- */
+
+static void remove_place(qsa_context *c, session_places *places, uint32_t index)
+{
+    if (places->at[index] == places->mark) {
+        places->mark = NULL;
+    }
+    state_release(c, places->at[index]);
+    places->n--;
+    memmove(places->at + index, places->at + index + 1, (places->n - index) * sizeof(session_state *));
+}
+
+uint32_t places_choose(const uint64_t *at, uint32_t n, uint32_t spared)
+{
+    const double end = (double)at[n - 1];
+    double best = 2; /* no ratio is above 1 */
+    uint32_t chosen = n - 1;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        const double before = i == 0 ? 0 : (double)at[i - 1];
+        const double ratio = ((double)at[i + 1] - before) / (end - before);
+        if (i != spared && ratio < best) {
+            best = ratio;
+            chosen = i;
+        }
+    }
+    return chosen;
+}
+
+void places_thin(qsa_context *c, session_places *places)
+{
+    while (places->n > c->options.checkpoints + (places->mark != NULL)) {
+        uint64_t tokens[MAX_CHECKPOINTS + 2];
+        uint32_t marked = places->n;
+        for (uint32_t i = 0; i < places->n; i++) {
+            tokens[i] = places->at[i]->tokens;
+            marked = places->at[i] == places->mark ? i : marked;
+        }
+        remove_place(c, places, places->n == 1 ? 0 : places_choose(tokens, places->n, marked));
+    }
+}
+
+session_state *places_keep(qsa_context *c, session_places *places, const session_state *state)
+{
+    session_state *last = places->n == 0 ? NULL : places->at[places->n - 1];
+    if (last != NULL && last->tokens == state->tokens && last->has_logits >= state->has_logits) {
+        return last;
+    }
+    session_state *copy = state_new(c);
+    if (copy == NULL) {
+        return NULL;
+    }
+    state_copy(c, copy, state);
+    if (last != NULL && last->tokens == state->tokens) { /* the same place, now with logits */
+        places->mark = places->mark == last ? copy : places->mark;
+        places->at[places->n - 1] = copy;
+        state_release(c, last);
+        return copy;
+    }
+    places->at[places->n++] = copy;
+    return copy;
+}
+
+void places_cut(qsa_context *c, session_places *places, uint64_t tokens)
+{
+    while (places->n > 0 && places->at[places->n - 1]->tokens > tokens) {
+        remove_place(c, places, places->n - 1);
+    }
+}
+
+void places_forget(qsa_context *c, session_places *places)
+{
+    while (places->n > 0) {
+        remove_place(c, places, places->n - 1);
+    }
+}
+
+void places_share(qsa_context *c, session_places *to, const session_places *from, uint64_t tokens)
+{
+    for (uint32_t i = 0; i < from->n && from->at[i]->tokens <= tokens; i++) {
+        from->at[i]->uses++;
+        to->at[to->n++] = from->at[i];
+    }
+    places_thin(c, to);
+}
+
+session_state *places_before(const session_places *places, uint64_t tokens)
+{
+    session_state *found = NULL;
+    for (uint32_t i = 0; i < places->n && places->at[i]->tokens <= tokens; i++) {
+        found = places->at[i];
+    }
+    return found;
+}
