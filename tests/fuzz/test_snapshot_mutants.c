@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MUTANTS = 2000 /* of each seed */ };
+enum { MUTANTS = 1200 /* of each seed */ };
 
 static void every_seed_is_read(void **state)
 {

@@ -3,7 +3,7 @@
 #include "support.h"
 #include "verbs_touch.h"
 
-enum { LIVES = 300, BYTES = 300 };
+enum { LIVES = 120, BYTES = 300 };
 
 static void lives_from_bytes_agree_with_their_models(void **state)
 {

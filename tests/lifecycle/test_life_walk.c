@@ -11,7 +11,11 @@
 
 enum { VERBS_OF_A_LIFE = 2500 };
 
+#ifdef LIFE_SHORT /* sanitizers take ten times as long */
+static uint64_t mini_verbs = 2000, narrow_verbs = 30, replay_seed;
+#else
 static uint64_t mini_verbs = 10000, narrow_verbs = 300, replay_seed;
+#endif
 static bool replay;
 
 static void live(life_rules (*rules_of)(uint64_t seed), uint64_t verbs)

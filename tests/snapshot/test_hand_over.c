@@ -29,10 +29,19 @@ static qsa_seq loaded(qsa_cache *cache, mini_bytes *bytes)
     return seq;
 }
 
+/* A sequence of the first n tokens of a batch; their queries are not run. */
 static qsa_seq fed(qsa_cache *cache, world_batch *batch, uint32_t n)
 {
     qsa_seq seq = world_open(cache);
-    world_feed(cache, seq, 0, batch, 0, n, 0, (world_way){0});
+    const qsa_entry entry = {.seq = seq, .tokens = n};
+    const qsa_output no_output = {0};
+    qsa_step *step;
+    world_ok(qsa_step_begin(cache, &entry, 1, &step));
+    for (uint32_t layer = 0; layer < batch->config.layers; layer++) {
+        const qsa_tensors tensors = world_tensors(batch, 0, layer);
+        world_ok(qsa_step_layer(step, layer, &tensors, &no_output));
+    }
+    world_ok(qsa_step_commit(step, NULL));
     return seq;
 }
 
@@ -227,6 +236,7 @@ static void a_refused_record_leaves_no_trace_in_what_follows(void **state)
     world_same("the live sequence", &alone, 20, &live, 20, 20);
     qsa_seq next = world_open(cache);
     world_feed(cache, next, 0, &fresh, 0, 40, 0, (world_way){0});
+    world_solo(&config, 0, &record, 0, (world_way){0});
     world_same("a fresh sequence", &record, 0, &fresh, 0, 40);
     mini_free(&bytes);
     qsa_cache_destroy(source);
