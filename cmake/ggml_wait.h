@@ -15,7 +15,8 @@
 
 static inline void ggml_wait_void(void);
 
-static inline void ggml_wait_(void) {
+static inline void ggml_wait_(void)
+{
     enum { SPINS = 32 };
     static _Thread_local unsigned count;
     if (++count % SPINS == 0) {

@@ -33,7 +33,8 @@ float *state_logits(const qsa_context *c, session_state *state);
 size_t state_size(const qsa_context *c); /* bytes of all of it */
 
 typedef struct session_places {
-    session_state *at[MAX_CHECKPOINTS + 2]; /* ascending by tokens; one for the mark, one that comes before another goes */
+    session_state
+        *at[MAX_CHECKPOINTS + 2]; /* ascending by tokens; one for the mark, one that comes before another goes */
     uint32_t n;
     const session_state *mark; /* one of them; NULL: none */
 } session_places;

@@ -268,9 +268,9 @@ static const expected_tensor GLOBAL[] = {
 
 static const expected_tensor EVERY_LAYER[] = {
     {"hc_attn_norm.weight", {WIDE, 1, 1}, F},    {"hc_attn_down.weight", {WIDE, 32, 1}, B},
-    {"hc_attn_up.weight", {32, WIDE, 1}, B},      {"hc_attn_inject.weight", {WIDE, 4, 1}, B},
+    {"hc_attn_up.weight", {32, WIDE, 1}, B},     {"hc_attn_inject.weight", {WIDE, 4, 1}, B},
     {"hc_ffn_norm.weight", {WIDE, 1, 1}, F},     {"hc_ffn_down.weight", {WIDE, 32, 1}, B},
-    {"hc_ffn_up.weight", {32, WIDE, 1}, B},       {"hc_ffn_inject.weight", {WIDE, 4, 1}, B},
+    {"hc_ffn_up.weight", {32, WIDE, 1}, B},      {"hc_ffn_inject.weight", {WIDE, 4, 1}, B},
     {"ffn_gate_inp.weight", {E, 2, 1}, F},       {"ffn_gate_exps.weight", {E, 32, 2}, B},
     {"ffn_up_exps.weight", {E, 32, 2}, B},       {"ffn_down_exps.weight", {32, E, 2}, B},
     {"ffn_gate_inp_shexp.weight", {E, 1, 1}, F}, {"ffn_gate_shexp.weight", {E, 32, 1}, B},

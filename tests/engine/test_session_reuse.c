@@ -72,8 +72,7 @@ static qsa_reuse want(qsa_session *s, qsa_session *fresh, const int32_t *tokens,
     assert_int_equal(qsa_seq_digest(s->context->cache, s->seq, &digests[0]), QSA_OK);
     assert_int_equal(qsa_seq_digest(fresh->context->cache, fresh->seq, &digests[1]), QSA_OK);
     assert_int_equal(digests[0], digests[1]);
-    assert_memory_equal(s->now->floats, fresh->now->floats,
-                        state_floats(&s->context->model->shape) * sizeof(float));
+    assert_memory_equal(s->now->floats, fresh->now->floats, state_floats(&s->context->model->shape) * sizeof(float));
     free(found);
     free(expected);
     return reuse;
