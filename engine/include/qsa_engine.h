@@ -190,6 +190,21 @@ qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocab
 void qsa_sampler_destroy(qsa_sampler *sampler);
 qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *out_token);
 
+/* ---- state that survives ---- */
+
+/* A session as a snapshot file: libqsa's parts, the token ids, the recurrent states with the session's checkpoints, and the
+ * sampler's random numbers (NULL: none). At any moment path is the old file or the new one, whole. The model is named by a
+ * fingerprint: XXH3 of its metadata, its tensor directory and samples of every tensor (all of one up to 16 KiB, of larger
+ * ones four times 4 KiB), and how the weights were loaded. Errors: QSA_E_IO, QSA_E_MEMORY. */
+qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampler, const char *path);
+
+/* Opens a session as it was saved: it goes on as if it had never been away, bit for bit, also with other threads and chunks;
+ * qsa_session_want reuses all that was stored. The sampler (NULL: none) takes over the random numbers if the file has some;
+ * its options stay. Bytes are taken for hostile. Errors, with nothing changed: QSA_E_IO; QSA_E_FORMAT (naming the part);
+ * QSA_E_UNSUPPORTED (another model, shape, type of K and V or index profile, version: both values); QSA_E_FULL;
+ * QSA_E_MEMORY. */
+qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler *sampler, qsa_session **out_session);
+
 /* ---- the demo checkpoint: the quoter ---- */
 
 /* Path of the embedded default model; made on first use in the cache folder (XDG_CACHE_HOME, else ~/.cache, /qsa).

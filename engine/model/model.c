@@ -107,6 +107,7 @@ qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qs
     if (model == NULL) {
         return engine_fail(QSA_E_MEMORY, "no memory for a model");
     }
+    model->storage = storage;
     const qsa_status status = open_parts(model, path, storage);
     if (status != QSA_OK) {
         qsa_model_close(model);

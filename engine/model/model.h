@@ -10,6 +10,7 @@
 
 struct qsa_model {
     gguf_file *file;
+    qsa_weights storage;
     model_shape shape;
     model_weights weights;
     tokenizer *tokens;

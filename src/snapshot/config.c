@@ -84,6 +84,15 @@ static qsa_status differs(const char *name, double here, double there)
     return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: %s is %.9g in the file, %.9g here", name, there, here);
 }
 
+/* Types of K and V and index profiles have the same numbers. */
+static qsa_status differs_in_type(const char *name, uint32_t here, uint32_t there)
+{
+    static const char *const names[] = {"f32", "bf16"};
+    _Static_assert(QSA_KV_F32 == 0 && QSA_KV_BF16 == 1 && QSA_KV_TYPE_COUNT == 2, "names");
+    _Static_assert(QSA_PROFILE_F32 == 0 && QSA_PROFILE_BF16 == 1 && QSA_PROFILE_COUNT == 2, "names");
+    return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: %s is %s in the file, %s here", name, names[there], names[here]);
+}
+
 qsa_status qsa_snapshot_compare(const qsa_file_config *here, const qsa_file_config *there)
 {
     const struct {
@@ -109,12 +118,14 @@ qsa_status qsa_snapshot_compare(const qsa_file_config *here, const qsa_file_conf
         {"yarn.beta_fast", here->yarn_beta_fast, there->yarn_beta_fast},
         {"yarn.beta_slow", here->yarn_beta_slow, there->yarn_beta_slow},
         {"yarn.attention_factor", here->yarn_attention_factor, there->yarn_attention_factor},
-        {"kv_type", here->kv_type, there->kv_type},
-        {"profile", here->profile, there->profile},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].here != fields[i].there)
             return differs(fields[i].name, fields[i].here, fields[i].there);
+    if (here->kv_type != there->kv_type)
+        return differs_in_type("kv_type", here->kv_type, there->kv_type);
+    if (here->profile != there->profile)
+        return differs_in_type("profile", here->profile, there->profile);
     if (here->norms_digest != there->norms_digest)
         return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: norm weights %016" PRIx64 " in the file, %016" PRIx64 " here",
                         there->norms_digest, here->norms_digest);

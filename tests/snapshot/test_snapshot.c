@@ -182,7 +182,7 @@ static void another_shape_or_model_is_refused_with_both_values(void **state)
     cache = mini_create(&config);
     reader = mini_reader(&bytes);
     assert_int_equal(qsa_snapshot_read(cache, 42, &reader, &snapshot), QSA_E_UNSUPPORTED);
-    assert_string_equal(qsa_error_detail(), "snapshot: kv_type is 1 in the file, 0 here");
+    assert_string_equal(qsa_error_detail(), "snapshot: kv_type is bf16 in the file, f32 here");
     qsa_cache_destroy(cache);
     mini_free(&bytes);
 }

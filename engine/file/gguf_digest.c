@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "file/gguf_shard.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { SAMPLES = 4, SAMPLE_BYTES = 4096 };
+
+/* Keys and tensor infos as they stand in the file, and how long it is. */
+static void add_header(XXH3_state_t *hash, const gguf_shard *shard)
+{
+    const uint64_t bytes = shard->bytes;
+    const size_t header = gguf_get_data_offset(shard->gguf);
+    XXH3_64bits_update(hash, &bytes, sizeof bytes);
+    XXH3_64bits_update(hash, shard->data, header < shard->bytes ? header : shard->bytes);
+}
+
+/* The first and the last bytes, and as many between them; all of a small tensor. */
+static void add_tensor(XXH3_state_t *hash, const gguf_file_tensor *tensor)
+{
+    const uint8_t *data = tensor->data;
+    if (tensor->bytes <= SAMPLES * SAMPLE_BYTES) {
+        XXH3_64bits_update(hash, data, tensor->bytes);
+        return;
+    }
+    const size_t step = (tensor->bytes - SAMPLE_BYTES) / (SAMPLES - 1);
+    for (size_t i = 0; i < SAMPLES; i++) {
+        const size_t at = i + 1 < SAMPLES ? i * step : tensor->bytes - SAMPLE_BYTES;
+        XXH3_64bits_update(hash, data + at, SAMPLE_BYTES);
+    }
+}
+
+uint64_t gguf_file_digest(const gguf_file *file)
+{
+    XXH3_state_t hash;
+    XXH3_64bits_reset(&hash);
+    for (uint32_t i = 0; i < file->shard_count; i++)
+        add_header(&hash, &file->shards[i]);
+    for (size_t i = 0; i < file->tensor_count; i++)
+        add_tensor(&hash, &file->tensors[i]);
+    return XXH3_64bits_digest(&hash);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/saved.h"
+
+#include "base/error.h"
+#include "model/state.h"
+#include "session/context.h"
+#include "session/sampler.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STATE_HEAD_BYTES = 2 * sizeof(uint64_t) }; /* tokens, has_logits; the floats follow */
+_Static_assert(offsetof(session_state, floats) == offsetof(session_state, tokens) + STATE_HEAD_BYTES, "file layout");
+
+static uint64_t saved_floats(const qsa_context *c, uint64_t has_logits)
+{
+    return state_floats(&c->model->shape) + (has_logits ? c->model->shape.vocabulary : 0);
+}
+
+/* The same model in f32 and native computes other states: it counts as another one. */
+static uint64_t digest_of(const qsa_model *model)
+{
+    return gguf_file_digest(model->file) + (uint64_t)model->storage;
+}
+
+/* ---- save ---- */
+
+static qsa_section section_of_state(const qsa_context *c, uint32_t number, const session_state *state)
+{
+    const uint64_t bytes = STATE_HEAD_BYTES + saved_floats(c, state->has_logits) * sizeof(float);
+    return (qsa_section){saved_tag_state(number), &state->tokens, bytes};
+}
+
+qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampler, const char *path)
+{
+    if (session == NULL || path == NULL) {
+        return engine_fail(QSA_E_ARGUMENT, "qsa_session_save: session or path is NULL");
+    }
+    const qsa_context *c = session->context;
+    const session_places *places = &session->places;
+    const saved_head head = {SAVED_VERSION, places->n, session->anchor, session->fed, sampler != NULL};
+    const uint64_t random = sampler == NULL ? 0 : qsa_sampler_state(sampler);
+    qsa_section sections[4 + MAX_CHECKPOINTS + 2];
+    size_t n = 0;
+    sections[n++] = (qsa_section){SAVED_TAG_HEAD, &head, sizeof head};
+    sections[n++] = (qsa_section){SAVED_TAG_TOKENS, session->ids, session->now->tokens * sizeof *session->ids};
+    sections[n++] = section_of_state(c, 0, session->now);
+    for (uint32_t i = 0; i < places->n; i++) {
+        sections[n++] = section_of_state(c, i + 1, places->at[i]);
+    }
+    if (sampler != NULL) {
+        sections[n++] = (qsa_section){SAVED_TAG_SAMPLER, &random, sizeof random};
+    }
+    const qsa_status status =
+        qsa_snapshot_save(c->cache, &session->seq, 1, sections, n, digest_of(c->model), path);
+    return status == QSA_OK ? QSA_OK : fail_as_library(status);
+}
+
+/* ---- load: the parts, each checked before anything is made of it ---- */
+
+static qsa_status bad_part(uint32_t tag, const char *what)
+{
+    return engine_fail(QSA_E_FORMAT, "snapshot: part %c%c%c%c %s", (int)(tag & 255), (int)(tag >> 8 & 255),
+                       (int)(tag >> 16 & 255), (int)(tag >> 24), what);
+}
+
+/* A part that must be there, of exactly so many bytes. */
+static qsa_status find_part(const qsa_snapshot *file, uint32_t tag, uint64_t bytes, const void **out_data)
+{
+    for (uint32_t i = 0; i < file->n_sections; i++) {
+        const qsa_section *section = &file->sections[i];
+        if (section->tag != tag) {
+            continue;
+        }
+        if (section->size_bytes != bytes) {
+            char what[80];
+            snprintf(what, sizeof what, "has %" PRIu64 " bytes, expected %" PRIu64, section->size_bytes, bytes);
+            return bad_part(tag, what);
+        }
+        *out_data = section->data;
+        return QSA_OK;
+    }
+    return bad_part(tag, "is missing: no session of the engine");
+}
+
+static qsa_status read_head(const qsa_snapshot *file, saved_head *out_head)
+{
+    const void *data = NULL;
+    const qsa_status status = find_part(file, SAVED_TAG_HEAD, sizeof *out_head, &data);
+    if (status != QSA_OK) {
+        return status;
+    }
+    memcpy(out_head, data, sizeof *out_head);
+    if (out_head->version != SAVED_VERSION) {
+        return engine_fail(QSA_E_UNSUPPORTED, "snapshot: part ENGN has version %u, supported is %d", out_head->version,
+                           SAVED_VERSION);
+    }
+    if (out_head->places > MAX_CHECKPOINTS + 1 || out_head->fed > 1 || out_head->has_sampler > 1) {
+        return bad_part(SAVED_TAG_HEAD, "holds numbers that no session has");
+    }
+    if (file->n_sections != 3 + out_head->places + out_head->has_sampler) {
+        return engine_fail(QSA_E_FORMAT, "snapshot: %u sections of the host, part ENGN says %u", file->n_sections,
+                           3 + out_head->places + out_head->has_sampler);
+    }
+    return QSA_OK;
+}
+
+static qsa_status check_sequence(const qsa_context *c, const qsa_snapshot *file, const saved_head *head)
+{
+    if (file->n_sequences != 1) {
+        return engine_fail(QSA_E_FORMAT, "snapshot: %u sequences, a session has one", file->n_sequences);
+    }
+    const qsa_seq_info *info = &file->infos[0];
+    if (info->window != 0 || info->rotary_frame != 0 || (info->tokens > 0 && !head->fed) ||
+        info->anchor != (head->fed ? head->anchor : 0)) {
+        return engine_fail(QSA_E_FORMAT, "snapshot: the sequence's anchor, window or frame is not that of part ENGN");
+    }
+    if (info->tokens > c->options.context - c->tokens) {
+        return engine_fail(QSA_E_FULL, "the context is full: %" PRIu64 " tokens stored, %" PRIu64 " saved, room for %u",
+                           c->tokens, info->tokens, c->options.context);
+    }
+    return QSA_OK;
+}
+
+static qsa_status read_tokens(qsa_session *s, const qsa_snapshot *file, uint64_t n)
+{
+    const void *data = NULL;
+    qsa_status status = find_part(file, SAVED_TAG_TOKENS, n * sizeof *s->ids, &data);
+    if (status == QSA_OK) {
+        status = session_reserve(s, n);
+    }
+    if (status != QSA_OK || n == 0) {
+        return status;
+    }
+    memcpy(s->ids, data, n * sizeof *s->ids);
+    for (uint64_t i = 0; i < n; i++) {
+        if (s->ids[i] < 0 || (uint32_t)s->ids[i] >= s->context->model->shape.vocabulary) {
+            return bad_part(SAVED_TAG_TOKENS, "holds a token that is not in the vocabulary");
+        }
+    }
+    return QSA_OK;
+}
+
+/* Whether logits follow is said in the part itself: one with another number there has no size that fits. */
+static uint64_t claims_logits(const qsa_context *c, const qsa_snapshot *file, uint32_t tag)
+{
+    const uint64_t with_logits = STATE_HEAD_BYTES + saved_floats(c, 1) * sizeof(float);
+    for (uint32_t i = 0; i < file->n_sections; i++) {
+        if (file->sections[i].tag == tag) {
+            return file->sections[i].size_bytes == with_logits;
+        }
+    }
+    return 0;
+}
+
+static qsa_status read_state(const qsa_context *c, const qsa_snapshot *file, uint32_t number, session_state *out)
+{
+    const uint32_t tag = saved_tag_state(number);
+    const uint64_t logits = claims_logits(c, file, tag), n = saved_floats(c, logits);
+    const void *data = NULL;
+    const qsa_status status = find_part(file, tag, STATE_HEAD_BYTES + n * sizeof(float), &data);
+    if (status != QSA_OK) {
+        return status;
+    }
+    memcpy(&out->tokens, data, sizeof out->tokens);
+    memcpy(&out->has_logits, (const char *)data + sizeof out->tokens, sizeof out->has_logits);
+    memcpy(out->floats, (const char *)data + STATE_HEAD_BYTES, n * sizeof(float));
+    if (out->has_logits != logits) {
+        return bad_part(tag, "says otherwise whether logits follow");
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (!isfinite(out->floats[i])) {
+            return bad_part(tag, "holds a number that is not finite");
+        }
+    }
+    return QSA_OK;
+}
+
+static qsa_status read_place(qsa_session *s, const qsa_snapshot *file, uint32_t number)
+{
+    session_places *places = &s->places;
+    session_state *state = state_new(s->context);
+    if (state == NULL) {
+        return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a state", state_size(s->context));
+    }
+    const uint64_t after = places->n == 0 ? 0 : places->at[places->n - 1]->tokens;
+    qsa_status status = read_state(s->context, file, number, state);
+    if (status == QSA_OK && (state->tokens > s->now->tokens || (places->n > 0 && state->tokens <= after))) {
+        status = bad_part(saved_tag_state(number), "is out of order");
+    }
+    if (status != QSA_OK) {
+        state_release(s->context, state);
+        return status;
+    }
+    places->at[places->n++] = state;
+    return QSA_OK;
+}
+
+static qsa_status read_states(qsa_session *s, const qsa_snapshot *file, const saved_head *head)
+{
+    qsa_status status = read_state(s->context, file, 0, s->now);
+    if (status == QSA_OK && s->now->tokens != file->infos[0].tokens) {
+        status = bad_part(saved_tag_state(0), "is the state after another number of tokens");
+    }
+    for (uint32_t i = 0; status == QSA_OK && i < head->places; i++) {
+        status = read_place(s, file, i + 1);
+    }
+    return status;
+}
+
+static qsa_status read_session(qsa_session *s, const qsa_snapshot *file, const void **out_random)
+{
+    saved_head head;
+    qsa_status status = read_head(file, &head);
+    if (status == QSA_OK) {
+        status = check_sequence(s->context, file, &head);
+    }
+    if (status == QSA_OK) {
+        status = read_tokens(s, file, file->infos[0].tokens);
+    }
+    if (status == QSA_OK) {
+        status = read_states(s, file, &head);
+    }
+    if (status == QSA_OK && head.has_sampler) {
+        status = find_part(file, SAVED_TAG_SAMPLER, sizeof(uint64_t), out_random);
+    }
+    if (status == QSA_OK) {
+        s->anchor = head.anchor;
+        s->fed = head.fed;
+    }
+    return status;
+}
+
+/* The file's sequences are open in the cache: they become the session's, or are closed again. */
+static qsa_status adopt(qsa_session *s, const qsa_snapshot *file, qsa_sampler *sampler)
+{
+    const void *random = NULL;
+    const qsa_status status = read_session(s, file, &random);
+    if (status != QSA_OK) {
+        for (uint32_t i = 0; i < file->n_sequences; i++) {
+            (void)qsa_seq_close(s->context->cache, file->sequences[i]);
+        }
+        return status;
+    }
+    if (random != NULL && sampler != NULL) {
+        uint64_t state;
+        memcpy(&state, random, sizeof state);
+        qsa_sampler_set_state(sampler, state);
+    }
+    s->seq = file->sequences[0];
+    places_thin(s->context, &s->places);
+    session_link(s);
+    return QSA_OK;
+}
+
+qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler *sampler, qsa_session **out_session)
+{
+    if (context == NULL || path == NULL || out_session == NULL) {
+        return engine_fail(QSA_E_ARGUMENT, "qsa_session_load: context, path or out_session is NULL");
+    }
+    qsa_session *s = NULL;
+    qsa_status status = session_allocate(context, &s);
+    if (status != QSA_OK) {
+        return status;
+    }
+    qsa_snapshot file;
+    status = qsa_snapshot_load(context->cache, digest_of(context->model), path, &file);
+    if (status != QSA_OK) {
+        session_free(s);
+        return fail_as_library(status);
+    }
+    status = adopt(s, &file, sampler);
+    qsa_snapshot_free(&file);
+    if (status != QSA_OK) {
+        session_free(s);
+        return status;
+    }
+    *out_session = s;
+    return QSA_OK;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a session lies in a snapshot: what the engine adds to libqsa's parts, as sections of the host. docs/SNAPSHOT.md,
+ * section 8, describes them. */
+#ifndef QSA_ENGINE_SESSION_SAVED_H
+#define QSA_ENGINE_SESSION_SAVED_H
+
+#include <stdint.h>
+
+#define SAVED_TAG(a, b, c, d) ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
+
+enum {
+    SAVED_VERSION = 1,
+    SAVED_TAG_HEAD = SAVED_TAG('E', 'N', 'G', 'N'),
+    SAVED_TAG_TOKENS = SAVED_TAG('T', 'O', 'K', 'S'),
+    SAVED_TAG_SAMPLER = SAVED_TAG('S', 'A', 'M', 'P')
+};
+
+/* Number 0 is the present state, the places follow. */
+static inline uint32_t saved_tag_state(uint32_t number)
+{
+    return SAVED_TAG('S', 'T', '0' + number / 10, '0' + number % 10);
+}
+
+typedef struct saved_head {
+    uint32_t version;
+    uint32_t places;
+    int64_t anchor;
+    uint32_t fed; /* 0 or 1 */
+    uint32_t has_sampler;
+} saved_head;
+
+_Static_assert(sizeof(saved_head) == 24, "file layout");
+
+#endif
