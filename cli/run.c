@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char COMMAND[] = "run";
@@ -23,8 +24,9 @@ enum { DEFAULT_TOKENS = 256, EXIT_INTERRUPTED = 130 };
 
 typedef struct request {
     const char *model, *file, *text;
+    const char *load, *save; /* snapshot files */
     uint32_t tokens;
-    bool specials, help;
+    bool specials, help, has_seed;
     qsa_weights weights;
     qsa_context_options context;
     qsa_sampler_options sampler;
@@ -37,7 +39,9 @@ enum {
     OPTION_MIN_P,
     OPTION_SEED,
     OPTION_WEIGHTS,
-    OPTION_SPECIALS
+    OPTION_SPECIALS,
+    OPTION_LOAD,
+    OPTION_SAVE
 };
 
 static const struct option LONGS[] = {{"model", required_argument, NULL, 'm'},
@@ -52,13 +56,15 @@ static const struct option LONGS[] = {{"model", required_argument, NULL, 'm'},
                                       {"seed", required_argument, NULL, OPTION_SEED},
                                       {"weights", required_argument, NULL, OPTION_WEIGHTS},
                                       {"specials", no_argument, NULL, OPTION_SPECIALS},
+                                      {"load", required_argument, NULL, OPTION_LOAD},
+                                      {"save", required_argument, NULL, OPTION_SAVE},
                                       {"help", no_argument, NULL, 'h'},
                                       ENGINE_OPTIONS,
                                       {NULL, 0, NULL, 0}};
 
 static void print_usage(void)
 {
-    fputs("usage: qsa run [-m MODEL.gguf] [-f FILE] [-p TEXT] [OPTION...]\n"
+    fputs("usage: qsa run [-m MODEL.gguf] [--load FILE] [-f FILE] [-p TEXT] [--save FILE] [OPTION...]\n"
           "\n"
           "Reads the file, then the text, and continues. The generated text alone goes to standard output; rates, "
           "memory\n"
@@ -68,6 +74,9 @@ static void print_usage(void)
           "                      continues text that it has read\n"
           "  -f, --file FILE     text to read first\n"
           "  -p, --prompt TEXT   text to read then\n"
+          "      --load FILE     go on from what was saved: text is read after it; without text it is continued as if it\n"
+          "                      had never stopped\n"
+          "      --save FILE     save all that was read and written at the end, also after Ctrl-C\n"
           "  -n, --tokens N      tokens to generate, 0 to 2147483647; 0: read only; default 256\n"
           "  -c, --context N     tokens that the cache holds, 1 to the model's; default: as many as are needed\n",
           stdout);
@@ -77,7 +86,7 @@ static void print_usage(void)
           "      --top-k N       sample from the N likeliest tokens only; 0 (default): all\n"
           "      --top-p X       sample from the likeliest tokens that together have probability X, above 0 to 1\n"
           "      --min-p X       leave out tokens less likely than X times the likeliest, 0 to 1\n"
-          "      --seed N        of the sampler; default 0\n"
+          "      --seed N        of the sampler; default 0, or the random numbers of --load go on\n"
           "      --specials      recognise special tokens in the text\n"
           "  -h, --help          this text\n",
           stdout);
@@ -104,6 +113,7 @@ static bool take_sampler(const options *o, int option, request *r)
         if (!options_integer(o, option, 0, INT64_MAX, &seed))
             return false;
         r->sampler.seed = (uint64_t)seed;
+        r->has_seed = true;
         return true;
     }
 }
@@ -132,6 +142,12 @@ static bool take_option(const options *o, int option, request *r)
     case OPTION_SPECIALS:
         r->specials = true;
         return true;
+    case OPTION_LOAD:
+        r->load = optarg;
+        return true;
+    case OPTION_SAVE:
+        r->save = optarg;
+        return true;
     case OPTION_WEIGHTS:
         if (!options_choice(o, option, kinds, &kind))
             return false;
@@ -155,10 +171,12 @@ static bool parse(int argc, char **argv, request *r)
         if (taken < 0 || (taken == 0 && !take_option(&o, option, r)))
             return false;
     }
-    if (!r->help && !r->file && !r->text) {
-        options_say(COMMAND, "nothing to read: give a file with -f, a text with -p, or both");
+    if (!r->help && !r->file && !r->text && !r->load) {
+        options_say(COMMAND, "nothing to read: give a file with -f, a text with -p, or both; or --load a saved session");
         return false;
     }
+    if (!r->load && !r->save)
+        r->context.checkpoints = 0; /* nothing here goes back */
     return true;
 }
 
@@ -205,34 +223,56 @@ static bool read_text(const request *r, text_buffer *text)
         return false;
     if (r->text)
         add_bytes(text, r->text, strlen(r->text));
-    if (text->n == 0)
+    if (text->n == 0 && !r->load)
         options_say(COMMAND, "the text to read is empty");
-    return text->n > 0;
+    return text->n > 0 || r->load;
 }
 
 static bool encode(const request *r, const qsa_model *model, const text_buffer *text, prompt *out)
 {
     const qsa_specials specials = r->specials ? QSA_SPECIALS_ALL : QSA_SPECIALS_NONE;
-    if (qsa_model_encode(model, text->bytes, text->n, specials, &out->tokens, &out->n) == QSA_OK)
+    const char *bytes = text->n > 0 ? text->bytes : "";
+    if (qsa_model_encode(model, bytes, text->n, specials, &out->tokens, &out->n) == QSA_OK)
         return true;
     engine_say(COMMAND);
     return false;
 }
 
+/* Tokens of the file to load. Reading all of it is what tells. */
+static bool count_saved(const request *r, uint64_t *out_tokens)
+{
+    qsa_snapshot saved;
+    *out_tokens = 0;
+    if (!r->load)
+        return true;
+    if (qsa_snapshot_inspect_file(r->load, &saved) != QSA_OK) {
+        options_say(COMMAND, "%s: %s", r->load, qsa_error_detail());
+        return false;
+    }
+    *out_tokens = saved.n_sequences > 0 ? saved.infos[0].tokens : 0;
+    qsa_snapshot_free(&saved);
+    return true;
+}
+
 /* The context asked for, or what prompt and answer need; at most the model's. */
-static bool plan_context(request *r, const qsa_model_info *info, size_t prompt_tokens)
+static bool plan_context(request *r, const qsa_model_info *info, size_t text_tokens)
 {
     uint32_t *context = &r->context.context;
+    uint64_t prompt_tokens;
+    if (!count_saved(r, &prompt_tokens))
+        return false;
+    prompt_tokens += text_tokens;
     if (*context > info->context) {
         options_say(COMMAND, "context %" PRIu32 ": this model takes 1 to %" PRIu32 " tokens", *context, info->context);
         return false;
     }
     if (*context == 0) {
-        const uint64_t wanted = (uint64_t)prompt_tokens + r->tokens;
+        const uint64_t wanted = prompt_tokens + r->tokens > 0 ? prompt_tokens + r->tokens : 1;
         *context = wanted < info->context ? (uint32_t)wanted : info->context;
     }
     if (prompt_tokens > *context) {
-        options_say(COMMAND, "the prompt has %zu tokens, more than the context of %" PRIu32, prompt_tokens, *context);
+        options_say(COMMAND, "the prompt has %" PRIu64 " tokens, more than the context of %" PRIu32, prompt_tokens,
+                    *context);
         return false;
     }
     return true;
@@ -265,15 +305,40 @@ typedef struct generation {
     float *logits;
     char kept[8]; /* bytes of a character that is not whole yet */
     size_t n_kept;
+    uint64_t loaded, there; /* tokens of the file; of them, not computed again */
     uint64_t generated;
-    double prompt_seconds, decode_seconds;
+    size_t read; /* tokens of the text */
+    double prompt_seconds, decode_seconds, load_seconds, save_seconds;
     const char *ending; /* why it stopped */
 } generation;
+
+/* What was saved is to be continued as it is: the logits of its end are in the file, or are computed. */
+static bool recall_end(generation *g)
+{
+    const uint64_t n = qsa_session_tokens(g->session);
+    if (g->r->tokens == 0)
+        return true;
+    if (n == 0) {
+        options_say(COMMAND, "%s: nothing to continue: the saved session is empty", g->r->load);
+        return false;
+    }
+    qsa_reuse reuse;
+    int32_t *list = memory_new(n, sizeof *list);
+    memcpy(list, qsa_session_list(g->session), n * sizeof *list);
+    const bool is_good = qsa_session_want(g->session, list, n, g->logits, &reuse, NULL, NULL) == QSA_OK;
+    free(list);
+    g->there = is_good ? reuse.reused : 0;
+    if (!is_good)
+        engine_say(COMMAND);
+    return is_good;
+}
 
 /* Chunk by chunk, so that Ctrl-C is heard between two. */
 static bool read_tokens(generation *g, const prompt *p)
 {
     const double begin = clock_seconds();
+    if (p->n == 0)
+        return recall_end(g);
     for (size_t fed = 0; fed < p->n && !interrupted;) {
         const size_t left = p->n - fed, n = left < g->r->context.chunk ? left : g->r->context.chunk;
         if (qsa_session_feed(g->session, p->tokens + fed, n, n == left ? g->logits : NULL, NULL, NULL) != QSA_OK) {
@@ -281,6 +346,7 @@ static bool read_tokens(generation *g, const prompt *p)
             return false;
         }
         fed += n;
+        g->read = fed;
         g->prompt_seconds = clock_seconds() - begin;
         progress_show(fed, p->n, g->prompt_seconds);
     }
@@ -316,10 +382,19 @@ static bool write_token(generation *g, int32_t token)
     return is_written;
 }
 
+static bool is_full(const generation *g)
+{
+    return qsa_session_tokens(g->session) == g->r->context.context;
+}
+
 /* One token. False at the end: either with an ending, or after an error was said. */
 static bool generate_token(generation *g)
 {
     int32_t token;
+    if (g->r->save && is_full(g)) { /* what is written is saved, too */
+        g->ending = "the context is full";
+        return false;
+    }
     if (qsa_sampler_next(g->sampler, g->logits, &token) != QSA_OK) {
         engine_say(COMMAND);
         return false;
@@ -331,19 +406,18 @@ static bool generate_token(generation *g)
     if (!write_token(g, token))
         return false;
     g->generated++;
-    if (g->generated == g->r->tokens) {
+    if (g->generated == g->r->tokens)
         g->ending = "";
-        return false;
-    }
-    if (qsa_session_tokens(g->session) == g->r->context.context) {
+    else if (is_full(g))
         g->ending = "the context is full";
-        return false;
-    }
+    if (g->ending && !g->r->save)
+        return false; /* nobody asks what would follow */
     if (qsa_session_feed(g->session, &token, 1, g->logits, NULL, NULL) != QSA_OK) {
         engine_say(COMMAND);
+        g->ending = NULL;
         return false;
     }
-    return true;
+    return !g->ending;
 }
 
 static bool generate(generation *g)
@@ -361,31 +435,71 @@ static double rate(uint64_t tokens, double seconds)
     return seconds > 0 ? (double)tokens / seconds : 0;
 }
 
+static double pairs_up_to(uint64_t tokens)
+{
+    return (double)tokens * ((double)tokens + 1) / 2;
+}
+
+static void print_files(const generation *g)
+{
+    char size[32];
+    struct stat about;
+    if (g->r->load)
+        fprintf(stderr, "loaded    %" PRIu64 " tokens in %.2f s\n", g->loaded, g->load_seconds);
+    if (g->r->save && stat(g->r->save, &about) == 0)
+        fprintf(stderr, "saved     %" PRIu64 " tokens in %.2f s, %s\n", qsa_session_tokens(g->session),
+                g->save_seconds, engine_bytes((uint64_t)about.st_size, size));
+}
+
 static void print_summary(const generation *g)
 {
-    const uint64_t fed = qsa_session_tokens(g->session), read = g->generated > 1 ? fed - (g->generated - 1) : fed;
     if (isatty(STDOUT_FILENO))
         fputc('\n', stderr);
     if (interrupted)
         fputs("interrupted\n", stderr);
     else if (g->ending && g->ending[0])
         fprintf(stderr, "stopped: %s\n", g->ending);
-    fprintf(stderr, "prompt    %" PRIu64 " tokens in %.2f s, %.1f tokens/s\n", read, g->prompt_seconds,
-            rate(read, g->prompt_seconds));
+    print_files(g);
+    fprintf(stderr, "prompt    %zu tokens in %.2f s, %.1f tokens/s\n", g->read, g->prompt_seconds,
+            rate(g->read, g->prompt_seconds));
     fprintf(stderr, "decode    %" PRIu64 " tokens in %.2f s, %.1f tokens/s\n", g->generated, g->decode_seconds,
             rate(g->generated, g->decode_seconds));
-    engine_print_summary(g->context, &g->info, (double)fed * ((double)fed + 1) / 2);
+    engine_print_summary(g->context, &g->info, pairs_up_to(qsa_session_tokens(g->session)) - pairs_up_to(g->there));
+}
+
+/* A new session, or the saved one. */
+static qsa_status open_session(generation *g)
+{
+    if (!g->r->load)
+        return qsa_session_open(g->context, &g->session);
+    const double begin = clock_seconds();
+    qsa_sampler *sampler = g->r->has_seed ? NULL : g->sampler;
+    const qsa_status status = qsa_session_load(g->context, g->r->load, sampler, &g->session);
+    if (status == QSA_OK)
+        g->loaded = g->there = qsa_session_tokens(g->session);
+    g->load_seconds = clock_seconds() - begin;
+    return status;
 }
 
 static bool open_generation(generation *g)
 {
     g->logits = memory_new(g->info.vocabulary, sizeof *g->logits);
     if (qsa_context_create(g->model, &g->r->context, &g->context) == QSA_OK &&
-        qsa_session_open(g->context, &g->session) == QSA_OK &&
-        qsa_sampler_create(&g->r->sampler, g->info.vocabulary, &g->sampler) == QSA_OK)
+        qsa_sampler_create(&g->r->sampler, g->info.vocabulary, &g->sampler) == QSA_OK && open_session(g) == QSA_OK)
         return true;
     engine_say(COMMAND);
     return false;
+}
+
+static bool save(generation *g)
+{
+    const double begin = clock_seconds();
+    if (g->r->save && qsa_session_save(g->session, g->sampler, g->r->save) != QSA_OK) {
+        engine_say(COMMAND);
+        return false;
+    }
+    g->save_seconds = clock_seconds() - begin;
+    return true;
 }
 
 static int run_prompt(const request *r, const qsa_model *model, const qsa_model_info *info, const prompt *p)
@@ -394,7 +508,7 @@ static int run_prompt(const request *r, const qsa_model *model, const qsa_model_
     bool is_good = open_generation(&g);
     if (is_good) {
         catch_interrupts();
-        is_good = read_tokens(&g, p) && generate(&g);
+        is_good = read_tokens(&g, p) && generate(&g) && save(&g);
     }
     if (is_good)
         print_summary(&g);
@@ -405,13 +519,36 @@ static int run_prompt(const request *r, const qsa_model *model, const qsa_model_
     return !is_good ? EXIT_FAILURE : interrupted ? EXIT_INTERRUPTED : EXIT_SUCCESS;
 }
 
+/* Said before the work, not after it: there must be a folder to save to. */
+static bool can_save(const request *r)
+{
+    if (!r->save)
+        return true;
+    char *folder = memory_new(strlen(r->save) + 2, 1);
+    const char *slash = strrchr(r->save, '/');
+    struct stat about;
+    if (slash)
+        memcpy(folder, r->save, (size_t)(slash - r->save) + 1);
+    else
+        folder[0] = '.';
+    bool is_good = access(folder, W_OK | X_OK) == 0;
+    if (!is_good)
+        options_say(COMMAND, "cannot save to %s: %s", r->save, strerror(errno));
+    else if (stat(r->save, &about) == 0 && !S_ISREG(about.st_mode)) {
+        options_say(COMMAND, "cannot save to %s: it is no regular file", r->save);
+        is_good = false;
+    }
+    free(folder);
+    return is_good;
+}
+
 static int run_text(request *r, const text_buffer *text)
 {
     qsa_model *model;
     qsa_model_info info;
     prompt p = {0};
     int status = EXIT_FAILURE;
-    if (!engine_open_model(COMMAND, r->model, r->weights, &model))
+    if (!can_save(r) || !engine_open_model(COMMAND, r->model, r->weights, &model))
         return EXIT_FAILURE;
     qsa_model_get_info(model, &info);
     if (encode(r, model, text, &p) && plan_context(r, &info, p.n))

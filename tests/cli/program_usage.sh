@@ -17,7 +17,18 @@ refuses 2 "option '--a?b'" bench "--a
 b"
 refuses 1 "nowhere" verify --golden "$folder/nowhere"
 
-for command in verify bench; do
+refuses 2 "say info or verify" snapshot
+refuses 2 "unknown word 'frob'" snapshot frob
+refuses 2 "no snapshot file" snapshot info
+refuses 2 "no snapshot file" snapshot verify
+refuses 2 "one argument too many" snapshot verify a b
+refuses 2 "unknown option '--json'" snapshot verify --json a
+refuses 1 "nowhere" snapshot info "$folder/nowhere"
+refuses 1 "regular" snapshot verify "$folder"
+: >"$folder/empty"
+refuses 1 "ends too early" snapshot verify "$folder/empty"
+
+for command in verify bench snapshot; do
     run 0 help "$command"
     says "usage: qsa $command"
 done

@@ -1,0 +1,128 @@
+# qsa run --save and --load, and qsa snapshot: a text goes on as if it had never stopped; whatever happens to a save, the file
+# is whole.
+. "$(dirname "$0")/expect.sh"
+
+tiny=$golden/model/tiny-bf16.gguf
+saved=$folder/a.qsa
+text="The river runs from the mountain to the sea, and"
+
+# In one go, and in three, with other threads and chunks; greedy and sampled.
+for sampling in "--temp 0" "--temp 1.2 --top-k 40 --seed 3"; do
+    # shellcheck disable=SC2086 # lists of words
+    run 0 run -m "$tiny" -p "$text" -n 60 $sampling -t 1
+    cp "$folder/out" "$folder/whole"
+    # shellcheck disable=SC2086
+    run 0 run -m "$tiny" -p "$text" -n 17 $sampling -t 1 --save "$saved"
+    cp "$folder/out" "$folder/parts"
+    # shellcheck disable=SC2086
+    run 0 run -m "$tiny" --load "$saved" -n 13 ${sampling%--seed 3} -t 2 --chunk 5 --save "$saved"
+    cat "$folder/out" >>"$folder/parts"
+    grep -q "loaded    .* tokens" "$folder/err" || fail "the summary does not say what was loaded"
+    grep -q "saved     .* tokens" "$folder/err" || fail "the summary does not say what was saved"
+    # shellcheck disable=SC2086
+    run 0 run -m "$tiny" --load "$saved" -n 30 ${sampling%--seed 3} -t 1
+    cat "$folder/out" >>"$folder/parts"
+    cmp -s "$folder/parts" "$folder/whole" || fail "$sampling: saved and loaded, the text is another one"
+done
+
+# Text is read after what was saved.
+run 0 run -m "$tiny" -p "The river" -n 0 -t 1 --save "$saved"
+run 0 run -m "$tiny" --load "$saved" -p " runs" -n 20 -t 1
+cp "$folder/out" "$folder/parts"
+run 0 run -m "$tiny" -p "The river runs" -n 20 -t 1
+cmp -s "$folder/out" "$folder/parts" || fail "text after a load is not text after what was read"
+run 0 run -m "$tiny" --load "$saved" -n 20 -t 1 # nothing new: what was read is continued
+cp "$folder/out" "$folder/parts"
+run 0 run -m "$tiny" -p "The river" -n 20 -t 1
+cmp -s "$folder/out" "$folder/parts" || fail "a prompt that was saved is not continued"
+
+# All that was written is in the file, also where the context ends it.
+run 0 run -m "$tiny" -p "The river" -n 100 -c 20 -t 1 --save "$saved"
+run 0 snapshot info --json "$saved"
+is_json "$folder/out" 'len(lines) == 1 and lines[0]["sequences"][0]["tokens"] == 20 and lines[0]["version"] == 1'
+is_json "$folder/out" '[x["tag"] for x in lines[0]["host"]][:3] == ["ENGN", "TOKS", "ST00"]'
+refuses 1 "more than the context of 19" run -m "$tiny" --load "$saved" -c 19
+
+# What the file says of itself.
+run 0 snapshot info "$saved"
+for words in "20 tokens at [0, 20)" "K and V bf16, index bf16" "digest" "ENGN, 24 bytes" "TOKS, 80 bytes"; do
+    says "$words"
+done
+run 0 snapshot verify "$saved"
+says "good; 1 sequence, 20 tokens"
+[ "$(wc -l <"$folder/out")" = 1 ] || fail "the verdict is not one line"
+size=$(wc -c <"$saved")
+for part in 1 15 100 $((size / 2)) $((size - 1)); do
+    head -c "$part" "$saved" >"$folder/cut"
+    refuses 1 "snapshot" snapshot verify "$folder/cut"
+    refuses 1 "snapshot" run -m "$tiny" --load "$folder/cut"
+done
+for at in 3 60 $((size / 3)) $((size - 3)); do
+    python3 - "$saved" "$folder/cut" "$at" <<'PY'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[int(sys.argv[3])] ^= 4
+open(sys.argv[2], "wb").write(data)
+PY
+    refuses 1 "snapshot" snapshot verify "$folder/cut"
+done
+(cat "$saved"; printf x) >"$folder/cut"
+refuses 1 "snapshot" snapshot verify "$folder/cut"
+
+# Another model, other types: both values. Nowhere to save: said before the work.
+refuses 1 "kv_type is bf16 in the file, f32 here" run -m "$tiny" --load "$saved" --kv f32
+refuses 1 "profile is bf16 in the file, f32 here" run -m "$tiny" --load "$saved" --index f32
+refuses 1 "here" run -m "$golden/model/tiny-q8_0.gguf" --load "$saved"
+refuses 1 "here" run -m "$tiny" --load "$saved" --weights f32
+refuses 1 "nowhere" run -m "$tiny" --load "$folder/nowhere"
+refuses 1 "cannot save to" run -m "$tiny" -p a --save "$folder/nowhere/a"
+refuses 1 "no regular file" run -m "$tiny" -p a --save /dev/null
+refuses 1 "no regular file" run -m "$tiny" -p a --save "$folder"
+
+# kill -9 at any moment: the file is the old one or the new one, whole, and loads.
+python3 - "$QSA" "$tiny" "$saved" "$folder" <<'PY' || fail "after kill -9 the file is not whole"
+import random, subprocess, sys, time
+program, model, saved, folder = sys.argv[1:]
+text = "The river runs from the mountain. " * 60
+command = [program, "run", "-m", model, "-p", text, "-n", "1", "-t", "1", "--save", saved]
+quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+begin = time.time()
+assert subprocess.run(command, **quiet).returncode == 0
+whole = time.time() - begin
+random.seed(1)
+killed = 0
+for i in range(20):
+    # Half of them while the file is there in parts, as far as one can be quick enough.
+    child = subprocess.Popen(command, **quiet)
+    if i % 2:
+        import glob
+        while child.poll() is None and not glob.glob(saved + ".*.tmp"):
+            time.sleep(0.0005)
+    else:
+        time.sleep(random.uniform(0.3, 1.05) * whole)
+    child.kill()
+    killed += child.wait() == -9
+    assert subprocess.run([program, "snapshot", "verify", saved], **quiet).returncode == 0, i
+assert killed > 5, killed
+assert subprocess.run([program, "run", "-m", model, "--load", saved, "-n", "3"], **quiet).returncode == 0
+PY
+
+# Ctrl-C saves what is there.
+"$QSA" run -m "$tiny" -p "The river" -n 100000 -t 1 --save "$folder/stopped.qsa" >"$folder/out" 2>"$folder/err" &
+program=$!
+for _ in $(seq 100); do
+    [ -s "$folder/out" ] && break
+    sleep 0.1
+done
+kill -INT $program 2>/dev/null
+wait $program
+cp "$folder/out" "$folder/parts"
+run 0 snapshot verify "$folder/stopped.qsa"
+run 0 run -m "$tiny" --load "$folder/stopped.qsa" -n 5 -t 1
+length=$(wc -c <"$folder/parts")
+head -c "$((length < 30 ? length : 30))" "$folder/parts" >"$folder/start"
+run 0 run -m "$tiny" -p "The river" -n 30 -t 1
+head -c "$(wc -c <"$folder/start")" "$folder/out" >"$folder/cut"
+cmp -s "$folder/cut" "$folder/start" || fail "interrupted, the text is another one"
+
+finish
