@@ -71,7 +71,7 @@ static void move_elements(uint32_t element_bytes, const uint8_t *from, size_t fr
             memcpy(to + 2 * i * to_stride, from + 2 * i * from_stride, 2);
 }
 
-/* Four bf16 rows of a block at a time: the bulk of every snapshot. */
+/* Four bf16 rows of a block at a time: the bulk of every snapshot. Each way is written as compilers make the best of it. */
 static void unblock_bf16(const uint8_t *block, uint8_t *rows, uint32_t dim)
 {
     for (uint32_t d = 0; d < dim; d++) {
@@ -84,18 +84,18 @@ static void unblock_bf16(const uint8_t *block, uint8_t *rows, uint32_t dim)
     }
 }
 
-static void block_bf16(const uint8_t *rows, uint8_t *block, uint32_t dim)
+static void block_bf16(const uint16_t *restrict rows, uint16_t *restrict block, uint32_t dim)
 {
-    for (uint32_t d = 0; d < dim; d++) {
-        uint64_t four = 0;
-        for (uint32_t t = 0; t < QSA_BLOCK_TOKENS; t++) {
-            uint16_t one;
-            memcpy(&one, rows + 2 * ((size_t)t * dim + d), 2);
-            four |= (uint64_t)one << 16 * t;
-        }
-        memcpy(block + 8 * (size_t)d, &four, 8);
+    const uint16_t *a = rows, *b = a + dim, *c = b + dim, *d = c + dim;
+    for (uint32_t i = 0; i < dim; i++) {
+        block[4 * i] = a[i];
+        block[4 * i + 1] = b[i];
+        block[4 * i + 2] = c[i];
+        block[4 * i + 3] = d[i];
     }
 }
+
+_Static_assert(QSA_BLOCK_TOKENS == 4, "rows of a block");
 
 /* One kv head of K; `pack`: from the page to the rows, otherwise back. */
 static void move_k(const qsa_layout *layout, uint32_t head, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
@@ -109,7 +109,7 @@ static void move_k(const qsa_layout *layout, uint32_t head, uint8_t *page, const
             if (pack)
                 unblock_bf16(block, row, dim);
             else
-                block_bf16(row, block, dim);
+                block_bf16((const uint16_t *)(const void *)row, (uint16_t *)(void *)block, dim);
             slot += QSA_BLOCK_TOKENS;
             continue;
         }
