@@ -25,7 +25,7 @@ enum {
     QUOTER_MAX_BLOCKS = 6,
     QUOTER_CONSTANT_DIMS = 16,
     QUOTER_STREAMS = 4,
-    QUOTER_LOW_RANK = 32, /* ggml's blocked product takes multiples of 32; 8 was a quarter slower in prompts */
+    QUOTER_LOW_RANK = 32, /* ggml's blocked products take multiples of 16; 8 was a quarter slower in prompts */
     QUOTER_Q_HEADS = 4,
     QUOTER_KV_HEADS = 2,
     QUOTER_INDEX_HEADS = 4,

@@ -11,10 +11,10 @@
 #include <qsa/status.h>
 
 /* Changes whenever the bytes that quoter_write makes of the same options change. */
-enum { QUOTER_VERSION = 2 };
+enum { QUOTER_VERSION = 3 };
 
-/* The type of all matrices. Norms, convolutions, router and decay stay f32, and rows that are no multiple of the type's
- * block (32 for q8_0, 256 for q4_K and q6_K) become f16. */
+/* The type of all matrices. Norms, convolutions, router, decay and matrices of at most 32 rows or columns stay f32, and rows
+ * that are no multiple of the type's block (32 for q8_0, 256 for q4_K and q6_K) become f16. */
 typedef enum quoter_type {
     QUOTER_F32,
     QUOTER_BF16,

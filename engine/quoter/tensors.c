@@ -4,6 +4,7 @@
 #include "quoter/weights.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 typedef struct tensor_list {
@@ -36,13 +37,21 @@ static void add_f32(tensor_list *list, const char *name, tensor_shape shape, quo
     add(list, name, GGML_TYPE_F32, shape, fill);
 }
 
+/* Thin matrices stay f32: to turn the activations into another type, as ggml does for each product, would take longer than
+ * the product. */
+static bool is_thin(tensor_shape shape)
+{
+    enum { THIN = 32 };
+    return shape.columns <= THIN || shape.rows <= THIN;
+}
+
 static void add_matrix(tensor_list *list, const char *name, tensor_shape shape, quoter_fill *fill)
 {
     static const enum ggml_type types[QUOTER_TYPE_COUNT] = {
         [QUOTER_F32] = GGML_TYPE_F32,   [QUOTER_BF16] = GGML_TYPE_BF16, [QUOTER_Q8_0] = GGML_TYPE_Q8_0,
         [QUOTER_Q4_K] = GGML_TYPE_Q4_K, [QUOTER_Q6_K] = GGML_TYPE_Q6_K,
     };
-    enum ggml_type type = types[list->plan->options.type];
+    enum ggml_type type = is_thin(shape) ? GGML_TYPE_F32 : types[list->plan->options.type];
     add(list, name, shape.columns % ggml_blck_size(type) == 0 ? type : GGML_TYPE_F16, shape, fill);
 }
 

@@ -3,6 +3,7 @@
  * sessions; for native f32, bf16, q8_0 and K-quant weights, experts included. */
 #include "model_fixture.h"
 
+#include "model/model.h"
 #include "quoter/quoter.h"
 
 #include <stdio.h>
@@ -100,18 +101,19 @@ static void check_model(qsa_model *model)
     qsa_model_close(model);
 }
 
-static void check_quoter(quoter_type type, const char *expected_type)
+static void check_quoter(quoter_type type, enum ggml_type expected)
 {
     quoter_options options;
     quoter_options_small(&options);
     options.type = type;
-    options.expert_width = 256; /* so that K-quants reach the experts' second matrix */
+    options.expert_width = 256; /* so that the experts, too, are of the type */
     assert_int_equal(quoter_write(model_temporary(), &options), QSA_OK);
     qsa_model *model = NULL;
     model_ok(qsa_model_open(model_temporary(), NULL, &model));
-    qsa_model_info info;
-    qsa_model_get_info(model, &info);
-    assert_string_equal(info.main_type, expected_type);
+    const layer_weights *layer = &model->weights.layers[3];
+    assert_int_equal(layer->attention.q->type, expected);
+    assert_int_equal(layer->experts.up->type, expected);
+    assert_int_equal(layer->experts.down->type, expected);
     check_model(model);
 }
 
@@ -136,31 +138,31 @@ static void tiny_dequantised(void **state)
 static void quoter_f32(void **state)
 {
     (void)state;
-    check_quoter(QUOTER_F32, "f32");
+    check_quoter(QUOTER_F32, GGML_TYPE_F32);
 }
 
 static void quoter_bf16(void **state)
 {
     (void)state;
-    check_quoter(QUOTER_BF16, "bf16");
+    check_quoter(QUOTER_BF16, GGML_TYPE_BF16);
 }
 
 static void quoter_q8_0(void **state)
 {
     (void)state;
-    check_quoter(QUOTER_Q8_0, "q8_0");
+    check_quoter(QUOTER_Q8_0, GGML_TYPE_Q8_0);
 }
 
 static void quoter_q4_k(void **state)
 {
     (void)state;
-    check_quoter(QUOTER_Q4_K, "q4_K");
+    check_quoter(QUOTER_Q4_K, GGML_TYPE_Q4_K);
 }
 
 static void quoter_q6_k(void **state)
 {
     (void)state;
-    check_quoter(QUOTER_Q6_K, "q6_K");
+    check_quoter(QUOTER_Q6_K, GGML_TYPE_Q6_K);
 }
 
 int main(void)

@@ -102,13 +102,13 @@ static void same_options_give_the_same_bytes(void **state)
 static void bytes_are_those_of_this_version(void **state)
 {
     (void)state;
-    assert_int_equal(QUOTER_VERSION, 2);
+    assert_int_equal(QUOTER_VERSION, 3);
     quoter_options options = small_of(QUOTER_F32);
     assert_int_equal(hash_of(&options), UINT64_C(0x1DCAE9A08FBE6C));
     options.type = QUOTER_BF16;
-    assert_int_equal(hash_of(&options), UINT64_C(0x8EEE22326DD20BFB));
+    assert_int_equal(hash_of(&options), UINT64_C(0xBB341E1EF73285CC));
     quoter_options_init(&options);
-    assert_int_equal(hash_of(&options), UINT64_C(0x197EB2F785D7A33D));
+    assert_int_equal(hash_of(&options), UINT64_C(0x62DB53E8C77D1A8E));
 }
 
 static void every_option_changes_the_bytes(void **state)
@@ -262,19 +262,19 @@ enum { E = 1024, WIDE = 4 * E };
 
 static const expected_tensor GLOBAL[] = {
     {"token_embd.weight", {E, 259, 1}, B},      {"output.weight", {E, 259, 1}, B},
-    {"output_hc_norm.weight", {WIDE, 1, 1}, F}, {"output_hc_down.weight", {WIDE, 32, 1}, B},
-    {"output_hc_up.weight", {32, WIDE, 1}, B},
+    {"output_hc_norm.weight", {WIDE, 1, 1}, F}, {"output_hc_down.weight", {WIDE, 32, 1}, F},
+    {"output_hc_up.weight", {32, WIDE, 1}, F},
 };
 
 static const expected_tensor EVERY_LAYER[] = {
-    {"hc_attn_norm.weight", {WIDE, 1, 1}, F},    {"hc_attn_down.weight", {WIDE, 32, 1}, B},
-    {"hc_attn_up.weight", {32, WIDE, 1}, B},     {"hc_attn_inject.weight", {WIDE, 4, 1}, B},
-    {"hc_ffn_norm.weight", {WIDE, 1, 1}, F},     {"hc_ffn_down.weight", {WIDE, 32, 1}, B},
-    {"hc_ffn_up.weight", {32, WIDE, 1}, B},      {"hc_ffn_inject.weight", {WIDE, 4, 1}, B},
-    {"ffn_gate_inp.weight", {E, 2, 1}, F},       {"ffn_gate_exps.weight", {E, 32, 2}, B},
-    {"ffn_up_exps.weight", {E, 32, 2}, B},       {"ffn_down_exps.weight", {32, E, 2}, B},
-    {"ffn_gate_inp_shexp.weight", {E, 1, 1}, F}, {"ffn_gate_shexp.weight", {E, 32, 1}, B},
-    {"ffn_up_shexp.weight", {E, 32, 1}, B},      {"ffn_down_shexp.weight", {32, E, 1}, B},
+    {"hc_attn_norm.weight", {WIDE, 1, 1}, F},    {"hc_attn_down.weight", {WIDE, 32, 1}, F},
+    {"hc_attn_up.weight", {32, WIDE, 1}, F},     {"hc_attn_inject.weight", {WIDE, 4, 1}, F},
+    {"hc_ffn_norm.weight", {WIDE, 1, 1}, F},     {"hc_ffn_down.weight", {WIDE, 32, 1}, F},
+    {"hc_ffn_up.weight", {32, WIDE, 1}, F},      {"hc_ffn_inject.weight", {WIDE, 4, 1}, F},
+    {"ffn_gate_inp.weight", {E, 2, 1}, F},       {"ffn_gate_exps.weight", {E, 32, 2}, F},
+    {"ffn_up_exps.weight", {E, 32, 2}, F},       {"ffn_down_exps.weight", {32, E, 2}, F},
+    {"ffn_gate_inp_shexp.weight", {E, 1, 1}, F}, {"ffn_gate_shexp.weight", {E, 32, 1}, F},
+    {"ffn_up_shexp.weight", {E, 32, 1}, F},      {"ffn_down_shexp.weight", {32, E, 1}, F},
 };
 
 static const expected_tensor QSA_LAYER[] = {
@@ -291,8 +291,8 @@ static const expected_tensor DELTA_LAYER[] = {
     {"ssm_conv1d.weight", {4, 1024, 1}, F},
     {"ssm_dt.bias", {4, 1, 1}, F},
     {"ssm_a", {4, 1, 1}, F},
-    {"ssm_beta.weight", {E, 4, 1}, B},
-    {"ssm_alpha.weight", {E, 4, 1}, B},
+    {"ssm_beta.weight", {E, 4, 1}, F},
+    {"ssm_alpha.weight", {E, 4, 1}, F},
     {"ssm_norm.weight", {128, 1, 1}, F},
     {"ssm_out.weight", {512, E, 1}, B},
 };
@@ -366,11 +366,16 @@ static void matrices_have_the_type_where_rows_allow(void **state)
         struct gguf_context *file = read_model(&options);
         int64_t block = ggml_blck_size(types[type]);
         assert_int_equal(type_of(file, "blk.3.attn_q.weight"), types[type]);
-        assert_int_equal(type_of(file, "blk.3.ffn_up_exps.weight"), types[type]);
-        assert_int_equal(type_of(file, "blk.3.ffn_down_exps.weight"), block <= 32 ? types[type] : GGML_TYPE_F16);
-        assert_int_equal(type_of(file, "blk.3.hc_attn_up.weight"), block <= 32 ? types[type] : GGML_TYPE_F16);
+        assert_int_equal(type_of(file, "blk.3.ffn_up_exps.weight"), GGML_TYPE_F32); /* thin */
+        assert_int_equal(type_of(file, "blk.3.ffn_down_exps.weight"), GGML_TYPE_F32);
+        assert_int_equal(type_of(file, "blk.3.hc_attn_up.weight"), GGML_TYPE_F32);
         assert_int_equal(type_of(file, "blk.0.ssm_conv1d.weight"), GGML_TYPE_F32);
         assert_int_equal(type_of(file, "blk.3.ffn_gate_inp.weight"), GGML_TYPE_F32);
+        gguf_free(file);
+        options.expert_width = 96;
+        file = read_model(&options);
+        assert_int_equal(type_of(file, "blk.3.ffn_up_exps.weight"), types[type]);
+        assert_int_equal(type_of(file, "blk.3.ffn_down_exps.weight"), block <= 32 ? types[type] : GGML_TYPE_F16);
         gguf_free(file);
         options.expert_width = 256;
         file = read_model(&options);
