@@ -79,27 +79,34 @@ static struct ggml_tensor *first_rows(struct ggml_context *c, const struct ggml_
     return first;
 }
 
+static qsa_status check_in(void *memory, size_t bytes, const struct ggml_tensor *matrix, const float *x)
+{
+    for (int experts = 1; experts <= EXPERTS; experts++) {
+        struct ggml_context *c = ggml_init((struct ggml_init_params){bytes, memory, false});
+        const bool is_equal = c != NULL && equal_in_batches(c, first_rows(c, matrix, experts), x);
+        ggml_free(c);
+        if (!is_equal) {
+            return engine_fail(QSA_E_UNSUPPORTED,
+                               "here ggml's products of %s weights depend on the size of the batch, and so would the "
+                               "text; weights as f32 may do",
+                               ggml_type_name(matrix->type));
+        }
+    }
+    return QSA_OK;
+}
+
 static qsa_status check_matrix(const struct ggml_tensor *matrix)
 {
     const size_t bytes = context_bytes(matrix);
     void *memory = malloc(bytes);
     float *x = malloc((size_t)(matrix->ne[0] * COLUMNS) * sizeof *x);
-    qsa_status status = QSA_OK;
     if (memory == NULL || x == NULL) {
-        status = engine_fail(QSA_E_MEMORY, "no memory to check the products of %s", ggml_type_name(matrix->type));
-    } else {
-        fill(x, matrix->ne[0] * COLUMNS);
+        free(memory);
+        free(x);
+        return engine_fail(QSA_E_MEMORY, "no memory to check the products of %s", ggml_type_name(matrix->type));
     }
-    for (int experts = 1; experts <= EXPERTS && status == QSA_OK; experts++) {
-        struct ggml_context *c = ggml_init((struct ggml_init_params){bytes, memory, false});
-        if (c == NULL || !equal_in_batches(c, first_rows(c, matrix, experts), x)) {
-            status = engine_fail(QSA_E_UNSUPPORTED,
-                                 "here ggml's products of %s weights depend on the size of the batch, and so would the "
-                                 "text; weights as f32 may do",
-                                 ggml_type_name(matrix->type));
-        }
-        ggml_free(c);
-    }
+    fill(x, matrix->ne[0] * COLUMNS);
+    const qsa_status status = check_in(memory, bytes, matrix, x);
     free(memory);
     free(x);
     return status;

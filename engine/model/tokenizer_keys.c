@@ -17,10 +17,11 @@ static qsa_status read_spans(const gguf_file *file, const char *key, text_span *
     const char **strings = calloc(n + 1, sizeof *strings);
     text_span *spans = calloc(n + 1, sizeof *spans);
     if (strings == NULL || spans == NULL) {
-        status = engine_fail(QSA_E_MEMORY, "no memory for the %zu strings of %s", n, key);
-    } else {
-        status = gguf_file_strings(file, key, strings, n);
+        free(strings);
+        free(spans);
+        return engine_fail(QSA_E_MEMORY, "no memory for the %zu strings of %s", n, key);
     }
+    status = gguf_file_strings(file, key, strings, n);
     for (size_t i = 0; status == QSA_OK && i < n; i++) {
         spans[i] = (text_span){strings[i], strlen(strings[i])};
     }
