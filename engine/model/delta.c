@@ -103,7 +103,7 @@ static void step_rows(const recurrence_params *p, const batch_segment *segment, 
     memcpy(rows + begin * dim, segment->before + matrix + begin * dim, (end - begin) * dim * sizeof *rows);
     for (size_t t = segment->first; t < (size_t)segment->first + segment->tokens; t++) {
         const float *q = qkv + t * d->channels + key, *k = q + d->key_heads * dim;
-        const float *v = k + d->key_heads * dim + head * dim;
+        const float *v = qkv + t * d->channels + ((size_t)2 * d->key_heads + head) * dim;
         const float decay = expf(p->a[head] * softplus(alpha[t * heads + head] + p->dt[head]));
         const float b = sigmoid_f32(beta[t * heads + head]);
         float *to = (float *)out->data + t * d->inner + head * dim;
