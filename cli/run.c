@@ -74,7 +74,8 @@ static void print_usage(void)
           "                      continues text that it has read\n"
           "  -f, --file FILE     text to read first\n"
           "  -p, --prompt TEXT   text to read then\n"
-          "      --load FILE     go on from what was saved: text is read after it; without text it is continued as if it\n"
+          "      --load FILE     go on from what was saved: text is read after it; without text it is continued as if "
+          "it\n"
           "                      had never stopped\n"
           "      --save FILE     save all that was read and written at the end, also after Ctrl-C\n"
           "  -n, --tokens N      tokens to generate, 0 to 2147483647; 0: read only; default 256\n"
@@ -172,7 +173,8 @@ static bool parse(int argc, char **argv, request *r)
             return false;
     }
     if (!r->help && !r->file && !r->text && !r->load) {
-        options_say(COMMAND, "nothing to read: give a file with -f, a text with -p, or both; or --load a saved session");
+        options_say(COMMAND,
+                    "nothing to read: give a file with -f, a text with -p, or both; or --load a saved session");
         return false;
     }
     if (!r->load && !r->save)
@@ -447,8 +449,8 @@ static void print_files(const generation *g)
     if (g->r->load)
         fprintf(stderr, "loaded    %" PRIu64 " tokens in %.2f s\n", g->loaded, g->load_seconds);
     if (g->r->save && stat(g->r->save, &about) == 0)
-        fprintf(stderr, "saved     %" PRIu64 " tokens in %.2f s, %s\n", qsa_session_tokens(g->session),
-                g->save_seconds, engine_bytes((uint64_t)about.st_size, size));
+        fprintf(stderr, "saved     %" PRIu64 " tokens in %.2f s, %s\n", qsa_session_tokens(g->session), g->save_seconds,
+                engine_bytes((uint64_t)about.st_size, size));
 }
 
 static void print_summary(const generation *g)

@@ -84,7 +84,8 @@ static void print_sequences(const qsa_snapshot *s)
     }
     if (s->n_sequences > SHOWN_SEQUENCES)
         printf("           and %" PRIu32 " more sequences\n", s->n_sequences - SHOWN_SEQUENCES);
-    printf("rows       %" PRIu64 " of %" PRIu64 " tokens; what sequences share is stored once\n", s->rows, all_tokens(s));
+    printf("rows       %" PRIu64 " of %" PRIu64 " tokens; what sequences share is stored once\n", s->rows,
+           all_tokens(s));
 }
 
 static void print_sections(const qsa_snapshot *s)
@@ -124,11 +125,11 @@ static json_t *json_of_sequences(const qsa_snapshot *s)
     json_t *list = json_array();
     for (uint32_t i = 0; i < s->n_sequences; i++) {
         const qsa_seq_info *info = &s->infos[i];
-        json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "anchor", (json_int_t)info->anchor,
-                                              "frontier", (json_int_t)info->frontier, "tokens",
-                                              (json_int_t)info->tokens, "groups", (json_int_t)info->groups,
-                                              "rotary_frame", (json_int_t)info->rotary_frame, "window",
-                                              (json_int_t)info->window));
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "anchor", (json_int_t)info->anchor,
+                                        "frontier", (json_int_t)info->frontier, "tokens", (json_int_t)info->tokens,
+                                        "groups", (json_int_t)info->groups, "rotary_frame",
+                                        (json_int_t)info->rotary_frame, "window", (json_int_t)info->window));
     }
     return list;
 }
@@ -148,10 +149,10 @@ static bool print_json(const char *path, const qsa_snapshot *s)
 {
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, s->model_digest);
-    json_t *all = json_pack("{s:s, s:I, s:I, s:s, s:I, s:o, s:o, s:o}", "path", path, "bytes",
-                            (json_int_t)s->size_bytes, "version", (json_int_t)s->version, "model_digest", digest,
-                            "rows", (json_int_t)s->rows, "shape", json_of_shape(&s->config), "sequences",
-                            json_of_sequences(s), "host", json_of_sections(s));
+    json_t *all =
+        json_pack("{s:s, s:I, s:I, s:s, s:I, s:o, s:o, s:o}", "path", path, "bytes", (json_int_t)s->size_bytes,
+                  "version", (json_int_t)s->version, "model_digest", digest, "rows", (json_int_t)s->rows, "shape",
+                  json_of_shape(&s->config), "sequences", json_of_sequences(s), "host", json_of_sections(s));
     const bool is_good = all && json_dumpf(all, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
     json_decref(all);
     return is_good;

@@ -4,7 +4,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { SAMPLES = 4, SAMPLE_BYTES = 4096 };
+enum { SAMPLES = 4, SAMPLE_BYTES = 4096, WHOLE_BYTES = SAMPLES * SAMPLE_BYTES };
 
 /* Keys and tensor infos as they stand in the file, and how long it is. */
 static void add_header(XXH3_state_t *hash, const gguf_shard *shard)
@@ -19,7 +19,7 @@ static void add_header(XXH3_state_t *hash, const gguf_shard *shard)
 static void add_tensor(XXH3_state_t *hash, const gguf_file_tensor *tensor)
 {
     const uint8_t *data = tensor->data;
-    if (tensor->bytes <= SAMPLES * SAMPLE_BYTES) {
+    if (tensor->bytes <= WHOLE_BYTES) {
         XXH3_64bits_update(hash, data, tensor->bytes);
         return;
     }

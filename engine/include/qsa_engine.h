@@ -83,14 +83,13 @@ qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const ch
 typedef struct qsa_context qsa_context;
 
 typedef struct qsa_context_options {
-    uint32_t context;  /* tokens of all sessions together, shared ones counted for each; 0: the model's */
-    uint32_t sessions; /* open at one time; default 1 */
-    uint32_t chunk;    /* most tokens in one batch; default 512 */
-    uint32_t threads;  /* 1 .. 1024; default 1 */
-    qsa_kv_type kv;    /* default QSA_KV_BF16 */
-    qsa_profile index; /* default QSA_PROFILE_BF16 */
-    uint32_t checkpoints; /* places of its past that a session can go back to without computing all again, 0 .. 32;
-                             default 8. Each takes the memory of a recurrent state and of one token's logits */
+    uint32_t context;     /* tokens of all sessions together, shared ones counted for each; 0: the model's */
+    uint32_t sessions;    /* open at one time; default 1 */
+    uint32_t chunk;       /* most tokens in one batch; default 512 */
+    uint32_t threads;     /* 1 .. 1024; default 1 */
+    qsa_kv_type kv;       /* default QSA_KV_BF16 */
+    qsa_profile index;    /* default QSA_PROFILE_BF16 */
+    uint32_t checkpoints; /* states that a session keeps to go back to, 0 .. 32; default 8 (qsa_session_want) */
 } qsa_context_options;
 
 void qsa_context_options_init(qsa_context_options *options);
@@ -150,8 +149,8 @@ typedef struct qsa_reuse {
  * what it holds of them, goes back where the lists part, or forks another session of the context with the same anchor that
  * spares more work; the rest is fed. What K, V and index of the common tokens are worth depends on the recurrent states:
  * copies are kept at the end of every feed of more than one token and every 512 tokens at least, up to
- * options.checkpoints, thinned so that their gaps grow with the distance from the end; what lies between such a place and
- * the end of the common tokens is computed again. The result is that of a fresh session, bit for bit.
+ * options.checkpoints (each a recurrent state and one token's logits), thinned so that their gaps grow with the distance
+ * from the end; what lies between such a place and the end of the common tokens is computed again. The result is that of a fresh session, bit for bit.
  *
  * n = 0 makes it empty. out_reuse NULL: not wanted. progress is called after each chunk with the number of tokens that are
  * there. Errors: as qsa_session_feed; what is known beforehand (QSA_E_ARGUMENT, QSA_E_FULL) changes nothing, later ones

@@ -56,8 +56,9 @@ struct qsa_context {
 /* The detail of libqsa's last failure becomes the engine's. */
 qsa_status fail_as_library(qsa_status status);
 
-/* A session of the context without a sequence; unlinked. Errors: QSA_E_FULL (too many), QSA_E_MEMORY. */
-qsa_status session_allocate(qsa_context *c, qsa_session **out_session);
+/* A session of the context without a sequence; unlinked. NULL: *out_status says why, QSA_E_FULL (too many) or
+ * QSA_E_MEMORY. */
+qsa_session *session_allocate(qsa_context *c, qsa_status *out_status);
 void session_free(qsa_session *s);
 void session_link(qsa_session *s);
 

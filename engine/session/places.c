@@ -81,7 +81,7 @@ uint32_t places_choose(const uint64_t *at, uint32_t n, uint32_t spared)
 void places_thin(qsa_context *c, session_places *places)
 {
     while (places->n > c->options.checkpoints + (places->mark != NULL)) {
-        uint64_t tokens[MAX_CHECKPOINTS + 2];
+        uint64_t tokens[MAX_CHECKPOINTS + 2] = {0};
         uint32_t marked = places->n;
         for (uint32_t i = 0; i < places->n; i++) {
             tokens[i] = places->at[i]->tokens;

@@ -54,8 +54,7 @@ qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampl
     if (sampler != NULL) {
         sections[n++] = (qsa_section){SAVED_TAG_SAMPLER, &random, sizeof random};
     }
-    const qsa_status status =
-        qsa_snapshot_save(c->cache, &session->seq, 1, sections, n, digest_of(c->model), path);
+    const qsa_status status = qsa_snapshot_save(c->cache, &session->seq, 1, sections, n, digest_of(c->model), path);
     return status == QSA_OK ? QSA_OK : fail_as_library(status);
 }
 
@@ -67,33 +66,40 @@ static qsa_status bad_part(uint32_t tag, const char *what)
                        (int)(tag >> 16 & 255), (int)(tag >> 24), what);
 }
 
-/* A part that must be there, of exactly so many bytes. */
-static qsa_status find_part(const qsa_snapshot *file, uint32_t tag, uint64_t bytes, const void **out_data)
+static const qsa_section *find_section(const qsa_snapshot *file, uint32_t tag)
 {
     for (uint32_t i = 0; i < file->n_sections; i++) {
-        const qsa_section *section = &file->sections[i];
-        if (section->tag != tag) {
-            continue;
+        if (file->sections[i].tag == tag) {
+            return &file->sections[i];
         }
-        if (section->size_bytes != bytes) {
-            char what[80];
-            snprintf(what, sizeof what, "has %" PRIu64 " bytes, expected %" PRIu64, section->size_bytes, bytes);
-            return bad_part(tag, what);
-        }
-        *out_data = section->data;
-        return QSA_OK;
     }
-    return bad_part(tag, "is missing: no session of the engine");
+    return NULL;
+}
+
+/* A part that must be there, of exactly so many bytes. NULL after saying what is wrong: QSA_E_FORMAT. */
+static const qsa_section *find_part(const qsa_snapshot *file, uint32_t tag, uint64_t bytes)
+{
+    const qsa_section *section = find_section(file, tag);
+    if (section == NULL) {
+        (void)bad_part(tag, "is missing: no session of the engine");
+        return NULL;
+    }
+    if (section->size_bytes != bytes) {
+        char what[80];
+        snprintf(what, sizeof what, "has %" PRIu64 " bytes, expected %" PRIu64, section->size_bytes, bytes);
+        (void)bad_part(tag, what);
+        return NULL;
+    }
+    return section;
 }
 
 static qsa_status read_head(const qsa_snapshot *file, saved_head *out_head)
 {
-    const void *data = NULL;
-    const qsa_status status = find_part(file, SAVED_TAG_HEAD, sizeof *out_head, &data);
-    if (status != QSA_OK) {
-        return status;
+    const qsa_section *part = find_part(file, SAVED_TAG_HEAD, sizeof *out_head);
+    if (part == NULL) {
+        return QSA_E_FORMAT;
     }
-    memcpy(out_head, data, sizeof *out_head);
+    memcpy(out_head, part->data, sizeof *out_head);
     if (out_head->version != SAVED_VERSION) {
         return engine_fail(QSA_E_UNSUPPORTED, "snapshot: part ENGN has version %u, supported is %d", out_head->version,
                            SAVED_VERSION);
@@ -127,15 +133,15 @@ static qsa_status check_sequence(const qsa_context *c, const qsa_snapshot *file,
 
 static qsa_status read_tokens(qsa_session *s, const qsa_snapshot *file, uint64_t n)
 {
-    const void *data = NULL;
-    qsa_status status = find_part(file, SAVED_TAG_TOKENS, n * sizeof *s->ids, &data);
-    if (status == QSA_OK) {
-        status = session_reserve(s, n);
+    const qsa_section *part = find_part(file, SAVED_TAG_TOKENS, n * sizeof *s->ids);
+    if (part == NULL) {
+        return QSA_E_FORMAT;
     }
+    const qsa_status status = session_reserve(s, n);
     if (status != QSA_OK || n == 0) {
         return status;
     }
-    memcpy(s->ids, data, n * sizeof *s->ids);
+    memcpy(s->ids, part->data, n * sizeof *s->ids);
     for (uint64_t i = 0; i < n; i++) {
         if (s->ids[i] < 0 || (uint32_t)s->ids[i] >= s->context->model->shape.vocabulary) {
             return bad_part(SAVED_TAG_TOKENS, "holds a token that is not in the vocabulary");
@@ -144,30 +150,21 @@ static qsa_status read_tokens(qsa_session *s, const qsa_snapshot *file, uint64_t
     return QSA_OK;
 }
 
-/* Whether logits follow is said in the part itself: one with another number there has no size that fits. */
-static uint64_t claims_logits(const qsa_context *c, const qsa_snapshot *file, uint32_t tag)
-{
-    const uint64_t with_logits = STATE_HEAD_BYTES + saved_floats(c, 1) * sizeof(float);
-    for (uint32_t i = 0; i < file->n_sections; i++) {
-        if (file->sections[i].tag == tag) {
-            return file->sections[i].size_bytes == with_logits;
-        }
-    }
-    return 0;
-}
-
+/* A part's size says whether logits follow, and it must say the same. */
 static qsa_status read_state(const qsa_context *c, const qsa_snapshot *file, uint32_t number, session_state *out)
 {
     const uint32_t tag = saved_tag_state(number);
-    const uint64_t logits = claims_logits(c, file, tag), n = saved_floats(c, logits);
-    const void *data = NULL;
-    const qsa_status status = find_part(file, tag, STATE_HEAD_BYTES + n * sizeof(float), &data);
-    if (status != QSA_OK) {
-        return status;
+    const qsa_section *section = find_section(file, tag);
+    const uint64_t with_logits = STATE_HEAD_BYTES + saved_floats(c, 1) * sizeof(float);
+    const uint64_t logits = section != NULL && section->size_bytes == with_logits, n = saved_floats(c, logits);
+    const qsa_section *part = find_part(file, tag, STATE_HEAD_BYTES + n * sizeof(float));
+    if (part == NULL) {
+        return QSA_E_FORMAT;
     }
+    const char *data = part->data;
     memcpy(&out->tokens, data, sizeof out->tokens);
-    memcpy(&out->has_logits, (const char *)data + sizeof out->tokens, sizeof out->has_logits);
-    memcpy(out->floats, (const char *)data + STATE_HEAD_BYTES, n * sizeof(float));
+    memcpy(&out->has_logits, data + sizeof out->tokens, sizeof out->has_logits);
+    memcpy(out->floats, data + STATE_HEAD_BYTES, n * sizeof(float));
     if (out->has_logits != logits) {
         return bad_part(tag, "says otherwise whether logits follow");
     }
@@ -211,7 +208,8 @@ static qsa_status read_states(qsa_session *s, const qsa_snapshot *file, const sa
     return status;
 }
 
-static qsa_status read_session(qsa_session *s, const qsa_snapshot *file, const void **out_random)
+/* *out_sampler: NULL if none was saved. */
+static qsa_status read_session(qsa_session *s, const qsa_snapshot *file, const qsa_section **out_sampler)
 {
     saved_head head;
     qsa_status status = read_head(file, &head);
@@ -224,20 +222,22 @@ static qsa_status read_session(qsa_session *s, const qsa_snapshot *file, const v
     if (status == QSA_OK) {
         status = read_states(s, file, &head);
     }
-    if (status == QSA_OK && head.has_sampler) {
-        status = find_part(file, SAVED_TAG_SAMPLER, sizeof(uint64_t), out_random);
+    if (status != QSA_OK) {
+        return status;
     }
-    if (status == QSA_OK) {
-        s->anchor = head.anchor;
-        s->fed = head.fed;
+    *out_sampler = head.has_sampler ? find_part(file, SAVED_TAG_SAMPLER, sizeof(uint64_t)) : NULL;
+    if (head.has_sampler && *out_sampler == NULL) {
+        return QSA_E_FORMAT;
     }
-    return status;
+    s->anchor = head.anchor;
+    s->fed = head.fed;
+    return QSA_OK;
 }
 
 /* The file's sequences are open in the cache: they become the session's, or are closed again. */
 static qsa_status adopt(qsa_session *s, const qsa_snapshot *file, qsa_sampler *sampler)
 {
-    const void *random = NULL;
+    const qsa_section *random = NULL;
     const qsa_status status = read_session(s, file, &random);
     if (status != QSA_OK) {
         for (uint32_t i = 0; i < file->n_sequences; i++) {
@@ -247,7 +247,7 @@ static qsa_status adopt(qsa_session *s, const qsa_snapshot *file, qsa_sampler *s
     }
     if (random != NULL && sampler != NULL) {
         uint64_t state;
-        memcpy(&state, random, sizeof state);
+        memcpy(&state, random->data, sizeof state);
         qsa_sampler_set_state(sampler, state);
     }
     s->seq = file->sequences[0];
@@ -261,9 +261,9 @@ qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler 
     if (context == NULL || path == NULL || out_session == NULL) {
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_load: context, path or out_session is NULL");
     }
-    qsa_session *s = NULL;
-    qsa_status status = session_allocate(context, &s);
-    if (status != QSA_OK) {
+    qsa_status status = QSA_OK;
+    qsa_session *s = session_allocate(context, &status);
+    if (s == NULL) {
         return status;
     }
     qsa_snapshot file;

@@ -47,24 +47,26 @@ static void unlink_session(qsa_session *s)
     s->context->tokens -= s->now->tokens;
 }
 
-qsa_status session_allocate(qsa_context *c, qsa_session **out_session)
+qsa_session *session_allocate(qsa_context *c, qsa_status *out_status)
 {
     if (c->session_count == c->options.sessions) {
-        return engine_fail(QSA_E_FULL, "the context's %u sessions are all open", c->options.sessions);
+        *out_status = engine_fail(QSA_E_FULL, "the context's %u sessions are all open", c->options.sessions);
+        return NULL;
     }
     qsa_session *s = calloc(1, sizeof *s);
     if (s == NULL) {
-        return engine_fail(QSA_E_MEMORY, "no memory for a session");
+        *out_status = engine_fail(QSA_E_MEMORY, "no memory for a session");
+        return NULL;
     }
     s->context = c;
     s->now = state_new(c);
     s->spare = state_new(c);
     if (s->now == NULL || s->spare == NULL) {
         session_free(s);
-        return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a session's state", 2 * state_size(c));
+        *out_status = engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a session's state", 2 * state_size(c));
+        return NULL;
     }
-    *out_session = s;
-    return QSA_OK;
+    return s;
 }
 
 qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
@@ -72,9 +74,9 @@ qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
     if (context == NULL || out_session == NULL) {
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_open: context or out_session is NULL");
     }
-    qsa_session *s = NULL;
-    qsa_status status = session_allocate(context, &s);
-    if (status != QSA_OK) {
+    qsa_status status = QSA_OK;
+    qsa_session *s = session_allocate(context, &status);
+    if (s == NULL) {
         return status;
     }
     status = qsa_seq_open(context->cache, &s->seq);

@@ -407,8 +407,8 @@ static void forge_end(forged *f)
 
 static void forge_save(const forged *f)
 {
-    assert_int_equal(qsa_snapshot_save(f->context->cache, f->file.sequences, 1, f->sections, f->n,
-                                       f->file.model_digest, second_path),
+    assert_int_equal(qsa_snapshot_save(f->context->cache, f->file.sequences, 1, f->sections, f->n, f->file.model_digest,
+                                       second_path),
                      QSA_OK);
 }
 
