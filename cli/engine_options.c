@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 const char ENGINE_OPTIONS_USAGE[] = "  -t, --threads N     threads, 1 to 1024; default: the cores of this machine\n"
-                                    "      --kv TYPE       K/V cache in bf16 (default) or f32\n"
+                                    "      --kv TYPE       K/V cache in bf16 (default), f32, f16 or q8_0\n"
                                     "      --index TYPE    index profile bf16 (default) or f32\n"
                                     "      --chunk N       prompt tokens per pass, 1 to 65536; default 512\n";
 
@@ -23,7 +23,8 @@ void engine_options_init(qsa_context_options *out)
 
 int engine_option(const options *o, int option, qsa_context_options *out)
 {
-    static const char *const types[] = {"f32", "bf16", NULL};
+    static const char *const profiles[] = {"f32", "bf16", NULL};
+    static const char *const types[] = {"f32", "bf16", "f16", "q8_0", NULL}; /* in the order of qsa_kv_type */
     int choice = 0;
     bool is_good = true;
     switch (option) {
@@ -35,10 +36,10 @@ int engine_option(const options *o, int option, qsa_context_options *out)
         break;
     case ENGINE_OPTION_KV:
         is_good = options_choice(o, option, types, &choice);
-        out->kv = choice == 0 ? QSA_KV_F32 : QSA_KV_BF16;
+        out->kv = (qsa_kv_type)choice;
         break;
     case ENGINE_OPTION_INDEX:
-        is_good = options_choice(o, option, types, &choice);
+        is_good = options_choice(o, option, profiles, &choice);
         out->index = choice == 0 ? QSA_PROFILE_F32 : QSA_PROFILE_BF16;
         break;
     default:

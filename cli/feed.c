@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool feed_possible(const golden_case *c)
-{
-    return c->kv_type == GOLDEN_KV_F32 || c->kv_type == GOLDEN_KV_BF16;
-}
-
 static bool has_projections(const golden_case *c)
 {
     return c->has_attention && !c->final_qkv;
@@ -30,6 +25,10 @@ static qsa_yarn yarn_of(const golden_case *c)
 
 qsa_config feed_config(const golden_case *c, qsa_norm_weights *norms)
 {
+    static const qsa_kv_type kv_types[] = {[GOLDEN_KV_F32] = QSA_KV_F32,
+                                           [GOLDEN_KV_BF16] = QSA_KV_BF16,
+                                           [GOLDEN_KV_F16] = QSA_KV_F16,
+                                           [GOLDEN_KV_Q8_0] = QSA_KV_Q8_0};
     qsa_config config;
     qsa_config_init(&config);
     const bool attends = has_projections(c);
@@ -47,7 +46,7 @@ qsa_config feed_config(const golden_case *c, qsa_norm_weights *norms)
     config.theta = c->theta;
     config.eps = c->eps;
     config.yarn = yarn_of(c);
-    config.kv_type = c->kv_type == GOLDEN_KV_BF16 ? QSA_KV_BF16 : QSA_KV_F32;
+    config.kv_type = kv_types[c->kv_type];
     config.profile = c->index_bf16 ? QSA_PROFILE_BF16 : QSA_PROFILE_F32;
     *norms = (qsa_norm_weights){.q = attends ? c->q_norm : NULL,
                                 .k = attends ? c->k_norm : NULL,

@@ -29,9 +29,6 @@ typedef struct feed_run {
     float *output;        /* [n][output_size] */
 } feed_run;
 
-/* False where this library has no such K/V type. */
-bool feed_possible(const golden_case *c);
-
 /* The configuration of a case, one layer. A case whose q, k and v are final, or that has none, gets the smallest
  * attention there is: its keys and values are fed as zeros and only its selections mean something.
  * norms is filled in and must outlive the creation of the cache. */

@@ -105,7 +105,7 @@ CONFIG = ("model_digest norms_digest layers q_heads kv_heads head_dim index_head
 def read_config(sections):
     _, data = sections.take(b"CONF", item=104, rows=1)
     config = dict(zip(CONFIG, struct.unpack("<QQ12I7fIII", data)))
-    require(config["kv_type"] in (0, 1) and config["profile"] in (0, 1), "an unknown type of values")
+    require(config["kv_type"] in (0, 1, 2, 3) and config["profile"] in (0, 1), "an unknown type of values")
     require(config["ratio"] in (1, 2, 4, 8, 16, 32, 64), f"ratio {config['ratio']}")
     require(config["host_sections"] <= 64, "too many host sections")
     return config
@@ -151,20 +151,40 @@ def read_extents(sections, sequences):
     return expected
 
 
-def widen(data, is_bf16):
-    """Values of either type as an array of the bits of f32."""
-    if not is_bf16:
-        return array.array("I", bytes(data))
-    return array.array("I", [x << 16 for x in array.array("H", bytes(data))])
+def halves(data):
+    """f16 to f32."""
+    return array.array("f", struct.unpack(f"<{len(data) // 2}e", data))
+
+
+def quants(data):
+    """q8_0: chunks of 32 int8 behind an f16 scale."""
+    out = array.array("f")
+    for at in range(0, len(data), 34):
+        scale, *values = struct.unpack_from("<e32b", data, at)
+        out.extend(scale * value for value in values)
+    return out
+
+
+def bits(floats):
+    return array.array("I", floats.tobytes())
+
+
+# Name, bytes of `dim` values, and how they widen to an array of the bits of f32; by the number in the file.
+TYPES = (
+    ("f32", lambda dim: 4 * dim, lambda data: array.array("I", bytes(data))),
+    ("bf16", lambda dim: 2 * dim, lambda data: array.array("I", [x << 16 for x in array.array("H", bytes(data))])),
+    ("f16", lambda dim: 2 * dim, lambda data: bits(halves(bytes(data)))),
+    ("q8_0", lambda dim: dim // 32 * 34, lambda data: bits(quants(bytes(data)))),
+)
 
 
 class Part:
     """The rows of one part: of each extent [heads][rows][dim]."""
 
-    def __init__(self, sections, tag, layer, counts, heads, dim, is_bf16):
-        size = 2 if is_bf16 else 4
-        _, data = sections.take(tag, layer, item=heads * dim * size, rows=sum(counts))
-        self.values, self.counts, self.heads, self.dim = widen(data, is_bf16), counts, heads, dim
+    def __init__(self, sections, tag, layer, counts, heads, dim, kind):
+        _, row_bytes, widen = TYPES[kind]
+        _, data = sections.take(tag, layer, item=heads * row_bytes(dim), rows=sum(counts))
+        self.values, self.counts, self.heads, self.dim = widen(data), counts, heads, dim
         self.starts = [0]
         for count in counts:
             self.starts.append(self.starts[-1] + count * heads * dim)
@@ -182,15 +202,15 @@ class Part:
 
 def read_layers(sections, config, extents):
     """{tag: [Part per layer]}"""
-    ratio, index_bf16, kv_bf16 = config["ratio"], config["profile"] == 1, config["kv_type"] == 1
+    ratio, profile, kv_type = config["ratio"], config["profile"], config["kv_type"]
     rows = [end - begin for begin, end in extents]
     groups = [end // ratio - begin // ratio for begin, end in extents]
     parts = {tag: [] for tag in LAYER_PARTS}
     for layer in range(config["layers"]):
         for tag in (b"K   ", b"V   "):
-            parts[tag].append(Part(sections, tag, layer, rows, config["kv_heads"], config["head_dim"], kv_bf16))
-        parts[b"RAW "].append(Part(sections, b"RAW ", layer, rows, 1, config["index_dim"], index_bf16))
-        parts[b"POOL"].append(Part(sections, b"POOL", layer, groups, 1, config["index_dim"], index_bf16))
+            parts[tag].append(Part(sections, tag, layer, rows, config["kv_heads"], config["head_dim"], kv_type))
+        parts[b"RAW "].append(Part(sections, b"RAW ", layer, rows, 1, config["index_dim"], profile))
+        parts[b"POOL"].append(Part(sections, b"POOL", layer, groups, 1, config["index_dim"], profile))
     return parts
 
 

@@ -27,7 +27,13 @@ enum {
 #define QSA_MAX_POSITION INT64_C(2147483647) /* positions are below 2^31 */
 
 /* Storage type of K and V. */
-typedef enum qsa_kv_type { QSA_KV_F32 = 0, QSA_KV_BF16 = 1, QSA_KV_TYPE_COUNT } qsa_kv_type;
+typedef enum qsa_kv_type {
+    QSA_KV_F32 = 0,
+    QSA_KV_BF16 = 1,
+    QSA_KV_F16 = 2,  /* magnitudes from 65520 on are refused */
+    QSA_KV_Q8_0 = 3, /* blocks of 32 dimensions of one token with an f16 scale; head_dim a multiple of 32 */
+    QSA_KV_TYPE_COUNT
+} qsa_kv_type;
 
 /* Arithmetic and storage of the index (raw and pooled keys); SPEC "Index keys". Independent of the K/V type. */
 typedef enum qsa_profile { QSA_PROFILE_F32 = 0, QSA_PROFILE_BF16 = 1, QSA_PROFILE_COUNT } qsa_profile;

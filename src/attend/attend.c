@@ -24,13 +24,13 @@ static void add_tokens(const qsa_layout *layout, const uint8_t *k_page, const ui
                        uint32_t slot, uint32_t count, qsa_row_view *row)
 {
     for (uint32_t s = slot; s < slot + count; s++) {
-        const void *block = k_page + qsa_layout_k_block(layout, kv_head, s) * layout->kv_bytes;
+        const void *block = k_page + qsa_layout_k_block(layout, kv_head, s);
         if (row->n_blocks == 0 || row->blocks[row->n_blocks - 1] != block)
             row->blocks[row->n_blocks++] = block;
         uint32_t lane = (row->n_blocks - 1) * QSA_BLOCK_TOKENS + s % QSA_BLOCK_TOKENS;
         row->compact = row->compact && lane == row->n;
         row->lanes[row->n] = lane;
-        row->v[row->n++] = v_page + qsa_layout_v_token(layout, kv_head, s) * layout->kv_bytes;
+        row->v[row->n++] = v_page + qsa_layout_v_token(layout, kv_head, s);
     }
 }
 

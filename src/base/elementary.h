@@ -40,6 +40,30 @@ static inline float qsa_round_bf16(float x)
     return qsa_bf16_to_f32(qsa_f32_to_bf16(x));
 }
 
+/* Exact. */
+static inline float qsa_f16_to_f32(uint16_t x)
+{
+    uint32_t sign = (uint32_t)(x & 0x8000u) << 16, magnitude = x & 0x7fffu;
+    if (magnitude < 0x400u) { /* zero and subnormals: multiples of 2^-24 */
+        float value = (float)magnitude * 0x1p-24f;
+        return qsa_f32_from_bits(qsa_f32_bits(value) | sign);
+    }
+    uint32_t exponent = magnitude >= 0x7c00u ? 0xffu << 23 : ((magnitude >> 10) + 112u) << 23;
+    return qsa_f32_from_bits(sign | exponent | (magnitude & 0x3ffu) << 13);
+}
+
+/* To nearest, ties to even; subnormals and the sign of zero are kept. |x| < 65520. */
+static inline uint16_t qsa_f32_to_f16(float x)
+{
+    uint32_t bits = qsa_f32_bits(x), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+    if (magnitude < 0x38800000u) { /* below 2^-14: 2^-24 is the unit, and adding 0.5 rounds to it */
+        float shifted = qsa_f32_from_bits(magnitude) + 0.5f;
+        return (uint16_t)(sign | (qsa_f32_bits(shifted) - qsa_f32_bits(0.5f)));
+    }
+    uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
+    return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
+}
+
 /* 1.5 * 2^23: added to an f32 of magnitude below 2^22, it leaves the nearest integer in the low bits. */
 #define QSA_E2_ROUNDER 12582912.0f
 /* Below this E2 is +0. */

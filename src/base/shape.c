@@ -112,6 +112,9 @@ static qsa_status check_size(const qsa_config *config)
 {
     if ((unsigned)config->kv_type >= QSA_KV_TYPE_COUNT)
         return qsa_fail(QSA_E_ARGUMENT, "kv_type %d is unknown", (int)config->kv_type);
+    if (config->kv_type == QSA_KV_Q8_0 && config->head_dim % 32 != 0)
+        return qsa_fail(QSA_E_ARGUMENT, "kv_type q8_0 needs a head_dim that is a multiple of 32, not %" PRIu32,
+                        config->head_dim);
     if ((unsigned)config->profile >= QSA_PROFILE_COUNT)
         return qsa_fail(QSA_E_ARGUMENT, "profile %d is unknown", (int)config->profile);
     QSA_TRY(check_count("capacity_tokens", config->capacity_tokens, (uint64_t)UINT32_MAX * QSA_PAGE_TOKENS / 2));

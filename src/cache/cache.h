@@ -127,6 +127,9 @@ static inline qsa_place qsa_sequence_place(const qsa_sequence *sequence, uint64_
 
 /* ---- values; x is f32, widened or rounded on the way ---- */
 
+/* False if the K/V type cannot hold one of the head_dim values of x: it would round to infinity. */
+bool qsa_storable(const qsa_layout *layout, const float *x);
+
 void qsa_store_k(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x);
 void qsa_store_v(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x);
 void qsa_store_raw(qsa_cache *cache, uint32_t layer, qsa_place place, const float *x);

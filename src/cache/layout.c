@@ -3,12 +3,14 @@
 
 #include "base/status.h"
 
+#include <string.h>
+
 _Static_assert(sizeof(float) == 4 && sizeof(uint16_t) == 2, "element sizes");
 
-static uint32_t element_bytes(enum qsa_element element)
-{
-    return element == QSA_ELEMENT_F32 ? 4 : 2;
-}
+static const enum qsa_element element_of[QSA_KV_TYPE_COUNT] = {[QSA_KV_F32] = QSA_ELEMENT_F32,
+                                                               [QSA_KV_BF16] = QSA_ELEMENT_BF16,
+                                                               [QSA_KV_F16] = QSA_ELEMENT_F16,
+                                                               [QSA_KV_Q8_0] = QSA_ELEMENT_Q8_0};
 
 qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out)
 {
@@ -20,12 +22,13 @@ qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out)
         .ratio = config->ratio,
         .page_groups = QSA_PAGE_TOKENS / config->ratio,
         .pages = (config->capacity_tokens + QSA_PAGE_TOKENS - 1) / QSA_PAGE_TOKENS,
-        .kv_element = config->kv_type == QSA_KV_F32 ? QSA_ELEMENT_F32 : QSA_ELEMENT_BF16,
+        .kv_element = element_of[config->kv_type],
         .index_element = config->profile == QSA_PROFILE_F32 ? QSA_ELEMENT_F32 : QSA_ELEMENT_BF16,
     };
-    layout.kv_bytes = element_bytes(layout.kv_element);
-    layout.index_bytes = element_bytes(layout.index_element);
-    uint64_t kv = (uint64_t)QSA_PAGE_TOKENS * layout.kv_heads * layout.head_dim * layout.kv_bytes;
+    layout.index_bytes = (uint32_t)qsa_row_bytes(layout.index_element, 1);
+    layout.row_bytes = (uint32_t)qsa_row_bytes(layout.kv_element, layout.head_dim);
+    layout.block_bytes = QSA_BLOCK_TOKENS * layout.row_bytes;
+    uint64_t kv = (uint64_t)QSA_PAGE_TOKENS * layout.kv_heads * layout.row_bytes;
     layout.page_stride[QSA_ARENA_K] = kv;
     layout.page_stride[QSA_ARENA_V] = kv;
     layout.page_stride[QSA_ARENA_RAW] = (uint64_t)QSA_PAGE_TOKENS * layout.index_dim * layout.index_bytes;
@@ -41,4 +44,49 @@ qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out)
         return qsa_fail(QSA_E_LIMIT, "capacity_tokens: the cache would not fit in 2^63 bytes");
     *out = layout;
     return QSA_OK;
+}
+
+/* Copies n elements of 1, 2 or 4 bytes, from every from_stride-th to every to_stride-th place. */
+static void move_elements(uint32_t bytes, const uint8_t *from, size_t from_stride, uint8_t *to, size_t to_stride,
+                          uint32_t n)
+{
+    if (bytes == 4)
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(to + 4 * i * to_stride, from + 4 * i * from_stride, 4);
+    else if (bytes == 2)
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(to + 2 * i * to_stride, from + 2 * i * from_stride, 2);
+    else
+        for (uint32_t i = 0; i < n; i++)
+            to[i * to_stride] = from[i * from_stride];
+}
+
+void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lane, const uint8_t *row)
+{
+    const uint32_t dim = layout->head_dim;
+    if (layout->kv_element != QSA_ELEMENT_Q8_0) {
+        uint32_t bytes = layout->row_bytes / dim;
+        move_elements(bytes, row, 1, block + (size_t)lane * bytes, QSA_BLOCK_TOKENS, dim);
+        return;
+    }
+    for (uint32_t d = 0; d < dim; d += QSA_CHUNK_DIMS, row += QSA_V_CHUNK_BYTES, block += QSA_K_CHUNK_BYTES) {
+        memcpy(block + lane * sizeof(uint16_t), row, sizeof(uint16_t));
+        move_elements(1, row + sizeof(uint16_t), 1, block + QSA_BLOCK_TOKENS * sizeof(uint16_t) + lane,
+                      QSA_BLOCK_TOKENS, QSA_CHUNK_DIMS);
+    }
+}
+
+void qsa_layout_block_take(const qsa_layout *layout, const uint8_t *block, uint32_t lane, uint8_t *row)
+{
+    const uint32_t dim = layout->head_dim;
+    if (layout->kv_element != QSA_ELEMENT_Q8_0) {
+        uint32_t bytes = layout->row_bytes / dim;
+        move_elements(bytes, block + (size_t)lane * bytes, QSA_BLOCK_TOKENS, row, 1, dim);
+        return;
+    }
+    for (uint32_t d = 0; d < dim; d += QSA_CHUNK_DIMS, row += QSA_V_CHUNK_BYTES, block += QSA_K_CHUNK_BYTES) {
+        memcpy(row, block + lane * sizeof(uint16_t), sizeof(uint16_t));
+        move_elements(1, block + QSA_BLOCK_TOKENS * sizeof(uint16_t) + lane, QSA_BLOCK_TOKENS, row + sizeof(uint16_t),
+                      1, QSA_CHUNK_DIMS);
+    }
 }

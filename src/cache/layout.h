@@ -23,7 +23,8 @@ typedef struct qsa_layout {
     uint32_t page_groups; /* QSA_PAGE_TOKENS / ratio */
     uint64_t pages;
     enum qsa_element kv_element, index_element;
-    uint32_t kv_bytes, index_bytes; /* of one element */
+    uint32_t index_bytes;            /* of one index element */
+    uint32_t row_bytes, block_bytes; /* of one token's K or V of one kv head, and of the K of four tokens */
     uint64_t page_stride[QSA_ARENA_COUNT];
     uint64_t layer_stride[QSA_ARENA_COUNT];
     uint64_t arena_bytes[QSA_ARENA_COUNT];
@@ -38,18 +39,22 @@ static inline size_t qsa_layout_page(const qsa_layout *layout, enum qsa_arena ar
     return (size_t)(layer * layout->layer_stride[arena] + page * layout->page_stride[arena]);
 }
 
-/* Offsets within a page, in elements. */
+/* Offsets within a page, in bytes. */
 static inline size_t qsa_layout_k_block(const qsa_layout *layout, uint32_t head, uint32_t slot)
 {
-    uint32_t block = head * (QSA_PAGE_TOKENS / QSA_BLOCK_TOKENS) + slot / QSA_BLOCK_TOKENS;
-    return (size_t)block * layout->head_dim * QSA_BLOCK_TOKENS;
+    return (size_t)(head * (QSA_PAGE_TOKENS / QSA_BLOCK_TOKENS) + slot / QSA_BLOCK_TOKENS) * layout->block_bytes;
 }
 
 static inline size_t qsa_layout_v_token(const qsa_layout *layout, uint32_t head, uint32_t slot)
 {
-    return (size_t)(head * QSA_PAGE_TOKENS + slot) * layout->head_dim;
+    return (size_t)(head * QSA_PAGE_TOKENS + slot) * layout->row_bytes;
 }
 
+/* Between one token's row (the form of V, and of snapshots) and its lane of a K block. */
+void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lane, const uint8_t *row);
+void qsa_layout_block_take(const qsa_layout *layout, const uint8_t *block, uint32_t lane, uint8_t *row);
+
+/* In elements. */
 static inline size_t qsa_layout_raw_token(const qsa_layout *layout, uint32_t slot)
 {
     return (size_t)slot * layout->index_dim;

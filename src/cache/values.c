@@ -3,7 +3,9 @@
  * in place. */
 #include "base/elementary.h"
 #include "cache/cache.h"
+#include "kernels/element.h"
 
+#include <math.h>
 #include <string.h>
 
 static uint8_t *page_at(const qsa_cache *cache, enum qsa_arena arena, uint32_t layer, uint32_t page)
@@ -38,38 +40,88 @@ static void load(enum qsa_element element, const void *base, size_t first, size_
         x[i] = qsa_bf16_to_f32(in[i * stride]);
 }
 
-static size_t k_first(const qsa_layout *layout, uint32_t head, uint32_t slot)
+/* ---- rows of K and V: one token, one kv head ---- */
+
+enum { ROW_LIMIT_BYTES = QSA_MAX_DIM * sizeof(float) };
+
+/* 32 dimensions: d = amax / 127, quants rint(x / d) by the reciprocal of the unrounded d (SPEC section 5). */
+static void encode_chunk(const float *x, uint8_t *chunk)
 {
-    return qsa_layout_k_block(layout, head, slot) + slot % QSA_BLOCK_TOKENS;
+    float most = 0;
+    for (uint32_t i = 0; i < QSA_CHUNK_DIMS; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    const float d = most / 127.0f;
+    const uint16_t scale = qsa_f32_to_f16(d);
+    memcpy(chunk, &scale, sizeof scale);
+    const float reciprocal = scale == 0 ? 0.0f : 1.0f / d;
+    for (uint32_t i = 0; i < QSA_CHUNK_DIMS; i++)
+        chunk[sizeof scale + i] = scale == 0 ? 0 : (uint8_t)(int8_t)rintf(x[i] * reciprocal);
+}
+
+static void encode_row(const qsa_layout *layout, const float *x, uint8_t *row)
+{
+    const uint32_t dim = layout->head_dim;
+    if (layout->kv_element == QSA_ELEMENT_F16)
+        for (uint32_t i = 0; i < dim; i++)
+            ((uint16_t *)(void *)row)[i] = qsa_f32_to_f16(x[i]);
+    else if (layout->kv_element == QSA_ELEMENT_Q8_0)
+        for (uint32_t i = 0; i < dim; i += QSA_CHUNK_DIMS)
+            encode_chunk(x + i, row + i / QSA_CHUNK_DIMS * QSA_V_CHUNK_BYTES);
+    else
+        store(layout->kv_element, row, 0, 1, x, dim);
+}
+
+static void decode_row(const qsa_layout *layout, const uint8_t *row, float *x)
+{
+    for (uint32_t d = 0; d < layout->head_dim; d++)
+        x[d] = qsa_v_at(row, d, layout->kv_element);
+}
+
+bool qsa_storable(const qsa_layout *layout, const float *x)
+{
+    if (layout->kv_element != QSA_ELEMENT_F16 && layout->kv_element != QSA_ELEMENT_Q8_0)
+        return true;
+    float most = 0;
+    for (uint32_t i = 0; i < layout->head_dim; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return (layout->kv_element == QSA_ELEMENT_F16 ? most : most / 127.0f) < 65520.0f;
+}
+
+static uint8_t *k_block(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head)
+{
+    return page_at(cache, QSA_ARENA_K, layer, place.page) + qsa_layout_k_block(&cache->layout, head, place.slot);
+}
+
+static uint8_t *v_row(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head)
+{
+    return page_at(cache, QSA_ARENA_V, layer, place.page) + qsa_layout_v_token(&cache->layout, head, place.slot);
 }
 
 void qsa_store_k(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x)
 {
-    const qsa_layout *layout = &cache->layout;
-    store(layout->kv_element, page_at(cache, QSA_ARENA_K, layer, place.page), k_first(layout, head, place.slot),
-          QSA_BLOCK_TOKENS, x, layout->head_dim);
+    _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
+    encode_row(&cache->layout, x, row);
+    qsa_layout_block_put(&cache->layout, k_block(cache, layer, place, head), place.slot % QSA_BLOCK_TOKENS, row);
 }
 
 void qsa_load_k(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, float *x)
 {
-    const qsa_layout *layout = &cache->layout;
-    load(layout->kv_element, page_at(cache, QSA_ARENA_K, layer, place.page), k_first(layout, head, place.slot),
-         QSA_BLOCK_TOKENS, x, layout->head_dim);
+    _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
+    qsa_layout_block_take(&cache->layout, k_block(cache, layer, place, head), place.slot % QSA_BLOCK_TOKENS, row);
+    decode_row(&cache->layout, row, x);
 }
 
 void qsa_store_v(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x)
 {
-    const qsa_layout *layout = &cache->layout;
-    store(layout->kv_element, page_at(cache, QSA_ARENA_V, layer, place.page),
-          qsa_layout_v_token(layout, head, place.slot), 1, x, layout->head_dim);
+    encode_row(&cache->layout, x, v_row(cache, layer, place, head));
 }
 
 void qsa_load_v(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, float *x)
 {
-    const qsa_layout *layout = &cache->layout;
-    load(layout->kv_element, page_at(cache, QSA_ARENA_V, layer, place.page),
-         qsa_layout_v_token(layout, head, place.slot), 1, x, layout->head_dim);
+    decode_row(&cache->layout, v_row(cache, layer, place, head), x);
 }
+
+/* ---- index keys ---- */
 
 void qsa_store_raw(qsa_cache *cache, uint32_t layer, qsa_place place, const float *x)
 {
@@ -99,29 +151,16 @@ void qsa_load_pooled(const qsa_cache *cache, uint32_t layer, qsa_place first, fl
          layout->page_groups, x, layout->index_dim);
 }
 
-static void copy_elements(const qsa_layout *layout, const uint8_t *from, size_t from_first, uint8_t *to,
-                          size_t to_first, size_t stride, uint32_t n)
-{
-    if (layout->kv_bytes == 4)
-        for (uint32_t i = 0; i < n; i++)
-            ((uint32_t *)to)[to_first + i * stride] = ((const uint32_t *)from)[from_first + i * stride];
-    else
-        for (uint32_t i = 0; i < n; i++)
-            ((uint16_t *)to)[to_first + i * stride] = ((const uint16_t *)from)[from_first + i * stride];
-}
-
 void qsa_slot_copy(qsa_cache *cache, qsa_place from, qsa_place to)
 {
     const qsa_layout *layout = &cache->layout;
     const size_t raw_bytes = (size_t)layout->index_dim * layout->index_bytes;
+    _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
     for (uint32_t layer = 0; layer < layout->layers; layer++) {
         for (uint32_t head = 0; head < layout->kv_heads; head++) {
-            copy_elements(layout, page_at(cache, QSA_ARENA_K, layer, from.page), k_first(layout, head, from.slot),
-                          page_at(cache, QSA_ARENA_K, layer, to.page), k_first(layout, head, to.slot), QSA_BLOCK_TOKENS,
-                          layout->head_dim);
-            copy_elements(layout, page_at(cache, QSA_ARENA_V, layer, from.page),
-                          qsa_layout_v_token(layout, head, from.slot), page_at(cache, QSA_ARENA_V, layer, to.page),
-                          qsa_layout_v_token(layout, head, to.slot), 1, layout->head_dim);
+            qsa_layout_block_take(layout, k_block(cache, layer, from, head), from.slot % QSA_BLOCK_TOKENS, row);
+            qsa_layout_block_put(layout, k_block(cache, layer, to, head), to.slot % QSA_BLOCK_TOKENS, row);
+            memcpy(v_row(cache, layer, to, head), v_row(cache, layer, from, head), layout->row_bytes);
         }
         memcpy(page_at(cache, QSA_ARENA_RAW, layer, to.page) + to.slot * raw_bytes,
                page_at(cache, QSA_ARENA_RAW, layer, from.page) + from.slot * raw_bytes, raw_bytes);

@@ -16,7 +16,22 @@
 enum { QSA_BLOCK_TOKENS = 4 };
 
 /* Element types that a kernel reads, widened exactly to f32. */
-enum qsa_element { QSA_ELEMENT_F32 = 0, QSA_ELEMENT_BF16, QSA_ELEMENT_COUNT };
+enum qsa_element { QSA_ELEMENT_F32 = 0, QSA_ELEMENT_BF16, QSA_ELEMENT_F16, QSA_ELEMENT_Q8_0, QSA_ELEMENT_COUNT };
+
+/* Elements that index keys come in: the first of them. */
+enum { QSA_INDEX_ELEMENT_COUNT = QSA_ELEMENT_BF16 + 1 };
+
+/* q8_0: 32 dimensions share a scale d, an f16. A V row is a chunk after the other: d, then 32 int8. A K block: the four
+ * tokens' d, then [32][4] int8. */
+enum { QSA_CHUNK_DIMS = 32, QSA_V_CHUNK_BYTES = 34, QSA_K_CHUNK_BYTES = 4 * QSA_V_CHUNK_BYTES };
+
+/* Bytes of the V row of one token and kv head. */
+static inline size_t qsa_row_bytes(enum qsa_element type, uint32_t dim)
+{
+    if (type == QSA_ELEMENT_Q8_0)
+        return (size_t)dim / QSA_CHUNK_DIMS * QSA_V_CHUNK_BYTES;
+    return dim * (type == QSA_ELEMENT_F32 ? sizeof(float) : sizeof(uint16_t));
+}
 
 /* Scores (SPEC section 4). queries [n_queries][heads][dim]; tiles [n_tiles] -> [dim][groups];
  * out [n_queries][n_tiles][groups]. */
@@ -51,7 +66,7 @@ typedef void qsa_to_bf16_fn(const float *x, size_t n, uint16_t *out);
 
 typedef struct qsa_kernels {
     const char *isa; /* "scalar", "avx2", ... */
-    qsa_score_fn *score[QSA_ELEMENT_COUNT];
+    qsa_score_fn *score[QSA_INDEX_ELEMENT_COUNT];
     qsa_dots_fn *dots[QSA_ELEMENT_COUNT];
     qsa_weights_fn *weights;
     qsa_accumulate_fn *accumulate[QSA_ELEMENT_COUNT];

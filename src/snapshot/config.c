@@ -84,11 +84,12 @@ static qsa_status differs(const char *name, double here, double there)
     return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: %s is %.9g in the file, %.9g here", name, there, here);
 }
 
-/* Types of K and V and index profiles have the same numbers. */
+/* Index profiles have the numbers of the types of K and V. */
 static qsa_status differs_in_type(const char *name, uint32_t here, uint32_t there)
 {
-    static const char *const names[] = {"f32", "bf16"};
-    _Static_assert(QSA_KV_F32 == 0 && QSA_KV_BF16 == 1 && QSA_KV_TYPE_COUNT == 2, "names");
+    static const char *const names[] = {"f32", "bf16", "f16", "q8_0"};
+    _Static_assert(QSA_KV_F32 == 0 && QSA_KV_BF16 == 1 && QSA_KV_F16 == 2 && QSA_KV_Q8_0 == 3 && QSA_KV_TYPE_COUNT == 4,
+                   "names");
     _Static_assert(QSA_PROFILE_F32 == 0 && QSA_PROFILE_BF16 == 1 && QSA_PROFILE_COUNT == 2, "names");
     return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: %s is %s in the file, %s here", name, names[there], names[here]);
 }

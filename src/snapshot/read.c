@@ -157,27 +157,45 @@ static qsa_status read_triples(restore *r)
     return qsa_source_close(&r->source);
 }
 
-/* No stored value can be larger than 2^57: inputs are at most 2^56, and norms of them with weights up to 2^40 less. */
-static bool stored_values_possible(const uint8_t *bytes, uint64_t size, uint32_t element_bytes)
+/* Largest magnitude among halves, as an integer: its order is that of the numbers, NaN last. */
+static uint16_t worst_half(const uint8_t *bytes, uint64_t size, size_t stride)
 {
-    uint16_t worst_half = 0; /* magnitudes as integers: their order is that of the numbers, NaN last */
-    uint32_t worst = 0;
-    if (element_bytes == 2) {
-        for (uint64_t i = 0; i < size; i += 2) {
-            uint16_t x;
-            memcpy(&x, bytes + i, 2);
-            x &= 0x7fff;
-            worst_half = x > worst_half ? x : worst_half;
-        }
-    } else {
-        for (uint64_t i = 0; i < size; i += 4) {
-            uint32_t x;
-            memcpy(&x, bytes + i, 4);
-            x &= 0x7fffffff;
-            worst = x > worst ? x : worst;
-        }
+    uint16_t worst = 0;
+    for (uint64_t i = 0; i < size; i += stride) {
+        uint16_t x;
+        memcpy(&x, bytes + i, 2);
+        x &= 0x7fff;
+        worst = x > worst ? x : worst;
     }
-    return worst_half <= 0x5c00 && worst <= 0x5c000000;
+    return worst;
+}
+
+static uint32_t worst_float(const uint8_t *bytes, uint64_t size)
+{
+    uint32_t worst = 0;
+    for (uint64_t i = 0; i < size; i += 4) {
+        uint32_t x;
+        memcpy(&x, bytes + i, 4);
+        x &= 0x7fffffff;
+        worst = x > worst ? x : worst;
+    }
+    return worst;
+}
+
+/* No stored value can be larger than 2^57: inputs are at most 2^56, and norms of them with weights up to 2^40 less. In f16
+ * and in the scales of q8_0 every finite number is smaller. */
+static bool stored_values_possible(const uint8_t *bytes, uint64_t size, enum qsa_element element)
+{
+    switch (element) {
+    case QSA_ELEMENT_F32:
+        return worst_float(bytes, size) <= 0x5c000000;
+    case QSA_ELEMENT_BF16:
+        return worst_half(bytes, size, 2) <= 0x5c00;
+    case QSA_ELEMENT_F16:
+        return worst_half(bytes, size, 2) < 0x7c00;
+    default:
+        return worst_half(bytes, size, QSA_V_CHUNK_BYTES) < 0x7c00;
+    }
 }
 
 static qsa_status read_part(restore *r, uint32_t layer, int part)
@@ -192,7 +210,7 @@ static qsa_status read_part(restore *r, uint32_t layer, int part)
     for (uint32_t i = 0; i < c->n_extents; i++) {
         uint64_t bytes = qsa_extent_bytes(&r->layout, part, &c->extents[i]);
         QSA_TRY(qsa_source_take(&r->source, r->rows.data, (size_t)bytes));
-        if (!stored_values_possible(r->rows.data, bytes, index ? r->layout.index_bytes : r->layout.kv_bytes))
+        if (!stored_values_possible(r->rows.data, bytes, index ? r->layout.index_element : r->layout.kv_element))
             return qsa_source_bad(&r->source, "a value is not finite or beyond 2^57");
         if (r->cache != NULL)
             qsa_extent_unpack(r->cache, layer, part, page_of(r, i), &c->extents[i], r->rows.data);

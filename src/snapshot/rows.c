@@ -45,7 +45,7 @@ uint64_t qsa_extent_bytes(const qsa_layout *layout, int part, const qsa_file_ext
     case QSA_TAG_POOLED:
         return (uint64_t)qsa_extent_groups(extent, layout->ratio) * layout->index_dim * layout->index_bytes;
     default:
-        return rows * layout->kv_heads * layout->head_dim * layout->kv_bytes;
+        return rows * layout->kv_heads * layout->row_bytes;
     }
 }
 
@@ -71,8 +71,8 @@ static void move_elements(uint32_t element_bytes, const uint8_t *from, size_t fr
             memcpy(to + 2 * i * to_stride, from + 2 * i * from_stride, 2);
 }
 
-/* Four bf16 rows of a block at a time: the bulk of every snapshot. Each way is written as compilers make the best of it. */
-static void unblock_bf16(const uint8_t *block, uint8_t *rows, uint32_t dim)
+/* Four rows of a block, bf16 or f16, at a time: the bulk of every snapshot. Each way is written as compilers make the best of it. */
+static void unblock_halves(const uint8_t *block, uint8_t *rows, uint32_t dim)
 {
     for (uint32_t d = 0; d < dim; d++) {
         uint64_t four;
@@ -84,7 +84,7 @@ static void unblock_bf16(const uint8_t *block, uint8_t *rows, uint32_t dim)
     }
 }
 
-static void block_bf16(const uint16_t *restrict rows, uint16_t *restrict block, uint32_t dim)
+static void block_halves(const uint16_t *restrict rows, uint16_t *restrict block, uint32_t dim)
 {
     const uint16_t *a = rows, *b = a + dim, *c = b + dim, *d = c + dim;
     for (uint32_t i = 0; i < dim; i++) {
@@ -101,23 +101,22 @@ _Static_assert(QSA_BLOCK_TOKENS == 4, "rows of a block");
 static void move_k(const qsa_layout *layout, uint32_t head, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
                    bool pack)
 {
-    const uint32_t dim = layout->head_dim, bytes = layout->kv_bytes;
     for (uint32_t slot = extent->begin; slot < extent->end;) {
-        uint8_t *block = page + qsa_layout_k_block(layout, head, slot) * bytes;
-        uint8_t *row = rows + (size_t)(slot - extent->begin) * dim * bytes;
-        if (bytes == 2 && slot % QSA_BLOCK_TOKENS == 0 && slot + QSA_BLOCK_TOKENS <= extent->end) {
+        uint8_t *block = page + qsa_layout_k_block(layout, head, slot);
+        uint8_t *row = rows + (size_t)(slot - extent->begin) * layout->row_bytes;
+        if (layout->row_bytes == 2 * layout->head_dim && slot % QSA_BLOCK_TOKENS == 0 &&
+            slot + QSA_BLOCK_TOKENS <= extent->end) {
             if (pack)
-                unblock_bf16(block, row, dim);
+                unblock_halves(block, row, layout->head_dim);
             else
-                block_bf16((const uint16_t *)(const void *)row, (uint16_t *)(void *)block, dim);
+                block_halves((const uint16_t *)(const void *)row, (uint16_t *)(void *)block, layout->head_dim);
             slot += QSA_BLOCK_TOKENS;
             continue;
         }
-        uint8_t *lane = block + (size_t)(slot % QSA_BLOCK_TOKENS) * bytes;
         if (pack)
-            move_elements(bytes, lane, QSA_BLOCK_TOKENS, row, 1, dim);
+            qsa_layout_block_take(layout, block, slot % QSA_BLOCK_TOKENS, row);
         else
-            move_elements(bytes, row, 1, lane, QSA_BLOCK_TOKENS, dim);
+            qsa_layout_block_put(layout, block, slot % QSA_BLOCK_TOKENS, row);
         slot++;
     }
 }
@@ -133,13 +132,12 @@ static void move_bytes(uint8_t *page, uint8_t *rows, size_t bytes, bool pack)
 static void move_kv(const qsa_layout *layout, uint32_t tag, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
                     bool pack)
 {
-    const size_t head_bytes = (size_t)(extent->end - extent->begin) * layout->head_dim * layout->kv_bytes;
+    const size_t head_bytes = (size_t)(extent->end - extent->begin) * layout->row_bytes;
     for (uint32_t head = 0; head < layout->kv_heads; head++, rows += head_bytes) {
         if (tag == QSA_TAG_K)
             move_k(layout, head, page, extent, rows, pack);
         else
-            move_bytes(page + qsa_layout_v_token(layout, head, extent->begin) * layout->kv_bytes, rows, head_bytes,
-                       pack);
+            move_bytes(page + qsa_layout_v_token(layout, head, extent->begin), rows, head_bytes, pack);
     }
 }
 

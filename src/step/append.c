@@ -21,6 +21,12 @@ static bool heads_finite(const qsa_cache *cache, const qsa_strided *tensor, uint
     return true;
 }
 
+static void refuse(qsa_step *step, uint32_t token, enum qsa_input input)
+{
+    uint32_t entry = step->token_entry[token];
+    qsa_step_refuse(step, 0, entry, token - step->entries[entry].first_token, input);
+}
+
 /* Looks at every input element of a token once. */
 static bool accept_token(qsa_step *step, uint32_t token)
 {
@@ -39,15 +45,15 @@ static bool accept_token(qsa_step *step, uint32_t token)
         if (qsa_stores_only(step) && (i == QSA_INPUT_Q || i == QSA_INPUT_INDEX_Q))
             continue;
         if (!heads_finite(cache, inputs[i].tensor, token, inputs[i].heads, inputs[i].dim)) {
-            uint32_t entry = step->token_entry[token];
-            qsa_step_refuse(step, 0, entry, token - step->entries[entry].first_token, (enum qsa_input)i);
+            refuse(step, token, (enum qsa_input)i);
             return false;
         }
     }
     return true;
 }
 
-static void store_token(qsa_step *step, const qsa_layer_weights *weights, qsa_part *part, uint32_t token,
+/* False, with the error recorded, if the K/V type cannot hold the token. */
+static bool store_token(qsa_step *step, const qsa_layer_weights *weights, qsa_part *part, uint32_t token,
                         qsa_place place)
 {
     qsa_cache *cache = step->cache;
@@ -58,10 +64,16 @@ static void store_token(qsa_step *step, const qsa_layer_weights *weights, qsa_pa
     cache->kernels->norm_rotate(row_of(&in->k, token, 0), in->k.head_stride, config->kv_heads, config->head_dim,
                                 weights->k, config->eps, pairs, table, table + pairs, false, part->k);
     for (uint32_t h = 0; h < config->kv_heads; h++) {
+        const bool k_fits = qsa_storable(&cache->layout, part->k + (size_t)h * config->head_dim);
+        if (!k_fits || !qsa_storable(&cache->layout, row_of(&in->v, token, h))) {
+            refuse(step, token, k_fits ? QSA_INPUT_V_STORED : QSA_INPUT_K_STORED);
+            return false;
+        }
         qsa_store_k(cache, layer, place, h, part->k + (size_t)h * config->head_dim);
         qsa_store_v(cache, layer, place, h, row_of(&in->v, token, h));
     }
     qsa_store_raw(cache, layer, place, row_of(&in->raw_key, token, 0));
+    return true;
 }
 
 /* Stores the new tokens of one group, then pools it if it is complete. False at the first refused token. */
@@ -73,9 +85,9 @@ static bool append_group(qsa_step *step, const qsa_layer_weights *weights, qsa_p
     uint64_t from = first > entry->stored ? first : entry->stored, to = first + ratio < end ? first + ratio : end;
     for (uint64_t offset = from; offset < to; offset++) {
         uint32_t token = entry->first_token + (uint32_t)(offset - entry->stored);
-        if (!accept_token(step, token))
+        if (!accept_token(step, token) ||
+            !store_token(step, weights, part, token, qsa_sequence_place(entry->sequence, offset)))
             return false;
-        store_token(step, weights, part, token, qsa_sequence_place(entry->sequence, offset));
     }
     if (first + ratio <= end) {
         float pooled[QSA_MAX_DIM];

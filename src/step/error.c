@@ -35,15 +35,17 @@ qsa_status qsa_step_error(const struct qsa_step *step)
                                         [QSA_INPUT_K] = "k",
                                         [QSA_INPUT_V] = "v",
                                         [QSA_INPUT_INDEX_Q] = "index_q",
-                                        [QSA_INPUT_RAW_KEY] = "raw_key"};
+                                        [QSA_INPUT_RAW_KEY] = "raw_key",
+                                        [QSA_INPUT_K_STORED] = "k",
+                                        [QSA_INPUT_V_STORED] = "v"};
     uint64_t key = atomic_load(&step->error);
     if (key == UINT64_MAX)
         return QSA_OK;
     uint64_t input = take_bits(&key, INPUT_BITS), token = take_bits(&key, TOKEN_BITS);
     uint64_t entry = take_bits(&key, ENTRY_BITS), phase = take_bits(&key, PHASE_BITS);
     (void)phase; /* orders errors; a reader does not need it */
-    return qsa_fail(QSA_E_NONFINITE,
-                    "layer %" PRIu64 ", entry %" PRIu64 ", token %" PRIu64
-                    ": %s holds a value that is NaN, infinite or beyond 2^56",
-                    key, entry, token, names[input]);
+    const char *what =
+        input >= QSA_INPUT_K_STORED ? "that its storage type cannot hold" : "that is NaN, infinite or beyond 2^56";
+    return qsa_fail(QSA_E_NONFINITE, "layer %" PRIu64 ", entry %" PRIu64 ", token %" PRIu64 ": %s holds a value %s",
+                    key, entry, token, names[input], what);
 }

@@ -129,7 +129,15 @@ void qsa_phase_attend(struct qsa_step *step, uint32_t part, uint32_t parts);
 /* ---- the sticky error ---- */
 
 /* Tensors in the order in which they are reported. */
-enum qsa_input { QSA_INPUT_Q = 0, QSA_INPUT_K, QSA_INPUT_V, QSA_INPUT_INDEX_Q, QSA_INPUT_RAW_KEY };
+enum qsa_input {
+    QSA_INPUT_Q = 0,
+    QSA_INPUT_K,
+    QSA_INPUT_V,
+    QSA_INPUT_INDEX_Q,
+    QSA_INPUT_RAW_KEY,
+    QSA_INPUT_K_STORED, /* finite, but beyond what the K/V type can hold */
+    QSA_INPUT_V_STORED
+};
 
 /* Records that an element of a tensor of the step was not finite. */
 void qsa_step_refuse(struct qsa_step *step, uint32_t phase, uint32_t entry, uint32_t token, enum qsa_input input);

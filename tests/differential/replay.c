@@ -6,6 +6,10 @@
 
 qsa_config replay_config(const golden_case *c, qsa_norm_weights *norms)
 {
+    static const qsa_kv_type kv_types[] = {[GOLDEN_KV_F32] = QSA_KV_F32,
+                                           [GOLDEN_KV_BF16] = QSA_KV_BF16,
+                                           [GOLDEN_KV_F16] = QSA_KV_F16,
+                                           [GOLDEN_KV_Q8_0] = QSA_KV_Q8_0};
     qsa_config config;
     qsa_config_init(&config);
     config.layers = 1;
@@ -28,7 +32,7 @@ qsa_config replay_config(const golden_case *c, qsa_norm_weights *norms)
         config.yarn.beta_slow = (float)c->yarn_beta_slow;
         config.yarn.attention_factor = c->has_yarn_attention_factor ? c->yarn_attention_factor : 0;
     }
-    config.kv_type = c->kv_type == GOLDEN_KV_BF16 ? QSA_KV_BF16 : QSA_KV_F32;
+    config.kv_type = kv_types[c->kv_type];
     config.profile = c->index_bf16 ? QSA_PROFILE_BF16 : QSA_PROFILE_F32;
     *norms = (qsa_norm_weights){.q = c->q_norm, .k = c->k_norm, .index_q = c->index_q_norm, .index_k = c->index_k_norm};
     config.norms = norms;
@@ -39,7 +43,7 @@ qsa_config replay_config(const golden_case *c, qsa_norm_weights *norms)
 
 bool replay_possible(const golden_case *c)
 {
-    return c->has_attention && (c->kv_type == GOLDEN_KV_F32 || c->kv_type == GOLDEN_KV_BF16);
+    return c->has_attention;
 }
 
 static void ok(qsa_status status)

@@ -15,7 +15,7 @@ typedef struct replay_options {
 /* The configuration of a case, one layer. norms is filled in and must outlive the cache. */
 qsa_config replay_config(const golden_case *c, qsa_norm_weights *norms);
 
-/* False where this library does not have what the case needs: K/V types. */
+/* False where a case has no attention. */
 bool replay_possible(const golden_case *c);
 
 /* Results of one query: token offset in the run, its chosen groups counted from the run's first token, its output

@@ -288,7 +288,7 @@ static void every_type_works_on_both_sides_of_the_cut(void **state)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
             const uint32_t n = lengths[i];
             qsa_config config = world_narrow();
-            config.kv_type = (qsa_kv_type)type;
+            world_kv_type(&config, type);
             config.profile = (qsa_profile)(type % QSA_PROFILE_COUNT);
             world_batch whole = world_batch_open(&config, n, 1), found = world_batch_open(&config, n, 1);
             uint64_t digest = world_solo(&config, 0, &whole, 0, (world_way){0});

@@ -25,10 +25,10 @@ static void same_run(const char *what, const qsa_config *config, const world_bat
 static void every_chunk_size_gives_the_run_in_one_go(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < QSA_KV_TYPE_COUNT; kind++) {
         qsa_config config = world_mini();
-        config.kv_type = (qsa_kv_type)kind;
-        config.profile = (qsa_profile)kind;
+        world_kv_type(&config, kind);
+        config.profile = (qsa_profile)(kind % QSA_PROFILE_COUNT);
         config.layers = 2;
         config.max_step_tokens = TOKENS;
         world_batch batch = world_batch_open(&config, TOKENS, 1);

@@ -373,7 +373,7 @@ static void run_walk(uint64_t seed)
     w->config.layers = LAYERS;
     w->config.max_sequences = SEQUENCES;
     w->config.capacity_tokens = 12 * QSA_PAGE_TOKENS; /* full now and then */
-    w->config.kv_type = seed % 2 ? QSA_KV_F32 : QSA_KV_BF16;
+    world_kv_type(&w->config, (int)(seed % QSA_KV_TYPE_COUNT));
     w->config.profile = seed % 3 ? QSA_PROFILE_F32 : QSA_PROFILE_BF16;
     w->shape = world_oracle_shape(&w->config);
     w->cache = world_create(&w->config);

@@ -97,7 +97,7 @@ static void sparse_is_dense_at_every_length_up_to_the_cut(void **state)
     (void)state;
     for (int kv = 0; kv < QSA_KV_TYPE_COUNT; kv++) {
         qsa_config config = world_narrow();
-        config.kv_type = (qsa_kv_type)kv;
+        world_kv_type(&config, kv);
         config.q_heads = 2;
         world_batch batch = world_batch_open(&config, CUT, 1);
         qsa_cache *cache = world_create(&config);

@@ -27,6 +27,13 @@ qsa_config world_mini(void)
     return config;
 }
 
+void world_kv_type(qsa_config *config, int kv_type)
+{
+    config->kv_type = (qsa_kv_type)kv_type;
+    if (config->kv_type == QSA_KV_Q8_0 && config->head_dim % 32 != 0)
+        config->head_dim = 32;
+}
+
 qsa_config world_narrow(void)
 {
     qsa_config config = world_mini();
@@ -278,6 +285,8 @@ uint64_t world_solo(const qsa_config *config, int64_t position, world_batch *bat
 
 oracle_shape world_oracle_shape(const qsa_config *config)
 {
+    static const oracle_kv kinds[QSA_KV_TYPE_COUNT] = {
+        [QSA_KV_F32] = ORACLE_F32, [QSA_KV_BF16] = ORACLE_BF16, [QSA_KV_F16] = ORACLE_F16, [QSA_KV_Q8_0] = ORACLE_Q8_0};
     static float ones[QSA_MAX_DIM];
     for (int i = 0; i < QSA_MAX_DIM; i++)
         ones[i] = 1;
@@ -292,7 +301,7 @@ oracle_shape world_oracle_shape(const qsa_config *config)
                           .theta = config->theta,
                           .eps = config->eps,
                           .index_bf16 = config->profile == QSA_PROFILE_BF16,
-                          .kv_type = config->kv_type == QSA_KV_BF16 ? ORACLE_BF16 : ORACLE_F32,
+                          .kv_type = kinds[config->kv_type],
                           .index_q_norm = ones,
                           .index_k_norm = ones,
                           .q_norm = ones,

@@ -14,6 +14,8 @@
 qsa_config world_mini(void);
 /* The released ratio and budget (512 groups, first drop at 2,052 tokens) over heads of 4 dimensions; 1 layer, bf16. */
 qsa_config world_narrow(void);
+/* Sets the K/V type, and the least head_dim that it allows if the present one is none. */
+void world_kv_type(qsa_config *config, int kv_type);
 /* The released shape of one layer: 24 query heads, 2 kv heads x 256, 4 index heads x 128, bf16. */
 qsa_config world_released(void);
 

@@ -49,19 +49,19 @@ static float *values(uint64_t stream, uint32_t layer, uint32_t tensor, int64_t p
     return x;
 }
 
-/* kv: width of K and V, one head or two. */
-static qsa_status feed_layer(qsa_step *step, uint32_t layer, uint32_t kv, int64_t position, uint32_t n, uint64_t stream,
-                             float *out)
+static qsa_status feed_layer(qsa_step *step, uint32_t layer, const qsa_config *config, int64_t position, uint32_t n,
+                             uint64_t stream, float *out)
 {
-    float *q = values(stream, layer, 0, position, n, Q_HEADS * DIM), *k = values(stream, layer, 1, position, n, kv);
+    const uint32_t dim = config->head_dim, kv = config->kv_heads * dim;
+    float *q = values(stream, layer, 0, position, n, Q_HEADS * dim), *k = values(stream, layer, 1, position, n, kv);
     float *v = values(stream, layer, 2, position, n, kv), *iq = values(stream, layer, 3, position, n, DIM);
     float *raw = values(stream, layer, 4, position, n, DIM);
-    const qsa_tensors tensors = {.q = {q, Q_HEADS * DIM, DIM},
-                                 .k = {k, kv, DIM},
-                                 .v = {v, kv, DIM},
+    const qsa_tensors tensors = {.q = {q, Q_HEADS * dim, dim},
+                                 .k = {k, kv, dim},
+                                 .v = {v, kv, dim},
                                  .index_q = {iq, DIM, 0},
                                  .raw_key = {raw, DIM, 0}};
-    const qsa_output output = {out, Q_HEADS * DIM, DIM};
+    const qsa_output output = {out, Q_HEADS * dim, dim};
     qsa_status status = qsa_step_layer(step, layer, &tensors, &output);
     free(q);
     free(k);
@@ -80,11 +80,12 @@ qsa_status mini_try_feed(qsa_cache *cache, qsa_seq seq, int64_t position, uint32
         return status;
     qsa_config config;
     mini_ok(qsa_cache_config(cache, &config));
-    float *output = test_alloc((size_t)n * Q_HEADS * DIM, sizeof *output);
+    const size_t width = Q_HEADS * config.head_dim;
+    float *output = test_alloc(n * width, sizeof *output);
     for (uint32_t layer = 0; layer < LAYERS; layer++)
-        mini_ok(feed_layer(step, layer, config.kv_heads * DIM, position, n, stream, output));
+        mini_ok(feed_layer(step, layer, &config, position, n, stream, output));
     if (out != NULL)
-        memcpy(out, output + (size_t)(n - 1) * Q_HEADS * DIM, Q_HEADS * DIM * sizeof *out);
+        memcpy(out, output + (n - 1) * width, width * sizeof *out);
     free(output);
     mini_ok(qsa_step_commit(step, NULL));
     mini_ok(qsa_cache_check(cache));

@@ -79,10 +79,11 @@ static void check_reading(qsa_config config)
 static void the_second_reader_computes_the_library_s_digests(void **state)
 {
     (void)state;
-    for (int types = 0; types < 4; types++) {
+    for (int types = 0; types < 8; types++) {
         qsa_config config = mini_config();
         config.kv_heads = 1 + (uint32_t)types % 2;
-        config.kv_type = types & 1 ? QSA_KV_F32 : QSA_KV_BF16;
+        config.kv_type = (qsa_kv_type)(types / 2);
+        config.head_dim = config.kv_type == QSA_KV_Q8_0 ? 32 : 8;
         config.profile = types & 2 ? QSA_PROFILE_F32 : QSA_PROFILE_BF16;
         check_reading(config);
     }

@@ -29,12 +29,13 @@ static void saved_loaded_saved_gives_the_same_bytes(void **state)
 {
     (void)state;
     static const uint32_t lengths[] = {1, 3, 4, 11, 12, 13, 63, 64, 65, 300};
-    for (size_t i = 0; i < 4 * sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < 8 * sizeof lengths / sizeof *lengths; i++) {
         qsa_config config = mini_config();
         config.kv_heads = 1 + i % 2;
-        config.kv_type = i / 2 % 2 ? QSA_KV_F32 : QSA_KV_BF16;
+        config.kv_type = (qsa_kv_type)(i / 2 % QSA_KV_TYPE_COUNT);
+        config.head_dim = config.kv_type == QSA_KV_Q8_0 ? 32 : 8;
         config.profile = i % 4 ? QSA_PROFILE_F32 : QSA_PROFILE_BF16;
-        const uint32_t length = lengths[i / 4];
+        const uint32_t length = lengths[i / 8];
         qsa_cache *from = mini_create(&config), *to = mini_create(&config);
         qsa_seq seq;
         mini_ok(qsa_seq_open(from, &seq));
@@ -49,10 +50,10 @@ static void saved_loaded_saved_gives_the_same_bytes(void **state)
         mini_bytes second = save(to, snapshot.sequences, 1);
         assert_int_equal(first.size, second.size);
         assert_memory_equal(first.data, second.data, first.size);
-        float before[16], after[16];
+        float before[64], after[64];
         mini_feed(from, seq, 5 + length, 7, 1, before);
         mini_feed(to, snapshot.sequences[0], 5 + length, 7, 1, after);
-        test_same_floats("output after restore", before, after, 16);
+        test_same_floats("output after restore", before, after, 2 * config.head_dim);
         mini_ok(qsa_seq_verify_index(to, snapshot.sequences[0]));
         qsa_snapshot_free(&snapshot);
         mini_free(&first);

@@ -69,6 +69,7 @@ static void every_bad_shape_is_refused_by_name(void **state)
     REFUSED(QSA_E_ARGUMENT, "yarn.attention_factor", config.yarn = (qsa_yarn){2, 4096, 32, 1, -1});
     REFUSED(QSA_E_ARGUMENT, "kv_type", config.kv_type = QSA_KV_TYPE_COUNT);
     REFUSED(QSA_E_ARGUMENT, "kv_type", config.kv_type = (qsa_kv_type)-1);
+    REFUSED(QSA_E_ARGUMENT, "q8_0", (config.kv_type = QSA_KV_Q8_0, config.head_dim = 272));
     REFUSED(QSA_E_ARGUMENT, "profile", config.profile = QSA_PROFILE_COUNT);
     REFUSED(QSA_E_ARGUMENT, "capacity_tokens", config.capacity_tokens = 0);
     REFUSED(QSA_E_ARGUMENT, "max_sequences", config.max_sequences = 0);
@@ -175,7 +176,7 @@ static void plan_equals_what_is_allocated(void **state)
                 qsa_memory_plan plan;
                 config.layers = 2;
                 config.capacity_tokens = sizes[i];
-                config.kv_type = (qsa_kv_type)kv;
+                world_kv_type(&config, kv);
                 config.profile = (qsa_profile)profile;
                 config.allocator = &allocator;
                 world_ok(qsa_plan_memory(&config, &plan));
@@ -185,8 +186,9 @@ static void plan_equals_what_is_allocated(void **state)
                                                        plan.scratch_bytes + plan.weight_bytes);
                 assert_int_equal(plan.pages, (sizes[i] + 63) / 64);
                 assert_int_equal(qsa_cache_free_tokens(cache), plan.pages * QSA_PAGE_TOKENS);
-                uint64_t of_kv = kv == QSA_KV_F32 ? 4 : 2, of_index = profile == QSA_PROFILE_F32 ? 4 : 2;
-                assert_int_equal(plan.bytes_per_token, 2 * (2 * 8 * of_kv + 8 * of_index + 2 * of_index) + 12);
+                static const uint64_t row_bytes[QSA_KV_TYPE_COUNT] = {8 * 4, 8 * 2, 8 * 2, 34};
+                uint64_t of_index = profile == QSA_PROFILE_F32 ? 4 : 2;
+                assert_int_equal(plan.bytes_per_token, 2 * (2 * row_bytes[kv] + 8 * of_index + 2 * of_index) + 12);
                 qsa_cache_destroy(cache);
                 assert_int_equal(memory.live_bytes, 0);
             }

@@ -105,10 +105,10 @@ static void run_in(int rounding, bool flush, const qsa_config *config, world_bat
 static void steps_do_not_depend_on_the_host_s_environment(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < QSA_KV_TYPE_COUNT; kind++) {
         qsa_config config = world_mini();
-        config.kv_type = (qsa_kv_type)kind;
-        config.profile = (qsa_profile)kind;
+        world_kv_type(&config, kind);
+        config.profile = (qsa_profile)(kind % QSA_PROFILE_COUNT);
         config.yarn = (qsa_yarn){.factor = 4, .original_context = 64, .beta_fast = 32, .beta_slow = 1};
         world_batch expected = tokens_of_all_sizes(&config);
         uint64_t digest = 0, found_digest = 1;

@@ -158,7 +158,7 @@ static void largest_and_smallest_numbers_are_taken(void **state)
 {
     (void)state;
     static const float values[] = {0x1p56f, -0x1p56f, 1e-45f, -1e-45f, 0.0f, -0.0f};
-    for (int kv = 0; kv < QSA_KV_TYPE_COUNT; kv++)
+    for (int kv = QSA_KV_F32; kv <= QSA_KV_BF16; kv++)
         for (size_t all = 0; all <= sizeof values / sizeof *values; all++) {
             qsa_config config = world_mini();
             config.kv_type = (qsa_kv_type)kv;
@@ -178,6 +178,36 @@ static void largest_and_smallest_numbers_are_taken(void **state)
         }
 }
 
+/* The largest number that a type holds is taken; the next one would round to infinity. */
+static void what_a_storage_type_cannot_hold_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        qsa_kv_type type;
+        float holds, refused;
+    } cases[] = {{QSA_KV_F16, 0x1.ffdffep15f, 65520.0f}, {QSA_KV_Q8_0, 127 * 65504.0f, 127 * 65520.0f}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        qsa_config config = world_mini();
+        world_kv_type(&config, (int)cases[i].type);
+        world_batch batch = world_batch_open(&config, 9, 1);
+        qsa_cache *cache = world_create(&config);
+        qsa_seq seq = world_open(cache);
+        uint32_t width;
+        float *v = world_input(&batch, WORLD_V, 6, 1, &width);
+        v[width - 1] = -cases[i].refused;
+        const qsa_entry entry = {.seq = seq, .tokens = 9};
+        qsa_step *step;
+        world_ok(qsa_step_begin(cache, &entry, 1, &step));
+        world_refused(QSA_E_NONFINITE, "layer 1, entry 0, token 6: v holds a value that its storage type cannot hold",
+                      world_layers(step, &batch, 0, 9, (world_way){.parts = 2}));
+        qsa_step_abort(step);
+        v[width - 1] = -cases[i].holds;
+        world_feed(cache, seq, 0, &batch, 0, 9, 0, (world_way){0});
+        qsa_cache_destroy(cache);
+        world_batch_close(&batch);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +215,7 @@ int main(void)
         cmocka_unit_test(lowest_place_is_reported_whatever_the_parts),
         cmocka_unit_test(retry_gives_what_a_first_try_gives),
         cmocka_unit_test(largest_and_smallest_numbers_are_taken),
+        cmocka_unit_test(what_a_storage_type_cannot_hold_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,7 @@ static inline void dots(const float *q, uint32_t heads, uint32_t dim, const void
             for (uint32_t t = 0; t < QSA_BLOCK_TOKENS; t++) {
                 float dot = 0.0f;
                 for (uint32_t d = 0; d < dim; d++)
-                    dot = fmaf(q[(size_t)h * dim + d],
-                               qsa_element_at(blocks[b], (size_t)d * QSA_BLOCK_TOKENS + t, type), dot);
+                    dot = fmaf(q[(size_t)h * dim + d], qsa_k_at(blocks[b], d, t, type), dot);
                 out[h * out_stride + (size_t)b * QSA_BLOCK_TOKENS + t] = dot;
             }
 }
@@ -27,6 +26,18 @@ void qsa_dots_bf16__scalar(const float *q, uint32_t heads, uint32_t dim, const v
                            float *out, size_t out_stride)
 {
     dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_BF16);
+}
+
+void qsa_dots_f16__scalar(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                          float *out, size_t out_stride)
+{
+    dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_F16);
+}
+
+void qsa_dots_q8_0__scalar(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                           float *out, size_t out_stride)
+{
+    dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_Q8_0);
 }
 
 void qsa_weights__scalar(float *x, size_t stride, uint32_t heads, uint32_t n, float *sum)
@@ -52,7 +63,7 @@ static inline void accumulate(const float *p, size_t stride, uint32_t heads, con
         for (uint32_t d = 0; d < dim; d++) {
             float a = 0.0f;
             for (uint32_t j = 0; j < n; j++)
-                a = fmaf(p[h * stride + j], qsa_element_at(v[j], d, type), a);
+                a = fmaf(p[h * stride + j], qsa_v_at(v[j], d, type), a);
             out[h * out_stride + d] = a * reciprocal + 0.0f;
         }
     }
@@ -68,4 +79,16 @@ void qsa_accumulate_bf16__scalar(const float *p, size_t stride, uint32_t heads, 
                                  uint32_t dim, const float *sum, float *out, size_t out_stride)
 {
     accumulate(p, stride, heads, v, n, dim, sum, out, out_stride, QSA_ELEMENT_BF16);
+}
+
+void qsa_accumulate_f16__scalar(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
+                                uint32_t dim, const float *sum, float *out, size_t out_stride)
+{
+    accumulate(p, stride, heads, v, n, dim, sum, out, out_stride, QSA_ELEMENT_F16);
+}
+
+void qsa_accumulate_q8_0__scalar(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
+                                 uint32_t dim, const float *sum, float *out, size_t out_stride)
+{
+    accumulate(p, stride, heads, v, n, dim, sum, out, out_stride, QSA_ELEMENT_Q8_0);
 }

@@ -58,11 +58,33 @@ QSA_INLINE qsa_pair qsa_pair_from_bf16(__m256i bits)
                        _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, bits))}};
 }
 
+/* Eight int8 as f32, times a scale: exact. */
+QSA_INLINE __m256 qsa_eight_quants(const void *quants, __m256 scale)
+{
+    __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)quants));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(q), scale);
+}
+
+/* Dimensions i .. i + 16 of a V row, i a multiple of 16. */
+QSA_INLINE qsa_pair qsa_pair_from_q8_0(const void *row, size_t i)
+{
+    const uint8_t *chunk = (const uint8_t *)row + i / QSA_CHUNK_DIMS * QSA_V_CHUNK_BYTES;
+    const uint8_t *quants = chunk + sizeof(uint16_t) + i % QSA_CHUNK_DIMS;
+    __m256 scale = _mm256_set1_ps(_cvtsh_ss(*(const uint16_t *)(const void *)chunk));
+    return (qsa_pair){{qsa_eight_quants(quants, scale), qsa_eight_quants(quants + 8, scale)}};
+}
+
 /* Sixteen neighbours, from values[i] on. */
 QSA_INLINE qsa_pair qsa_pair_load(const void *values, size_t i, enum qsa_element type)
 {
     if (type == QSA_ELEMENT_BF16)
         return qsa_pair_from_bf16(_mm256_loadu_si256((const __m256i *)((const uint16_t *)values + i)));
+    if (type == QSA_ELEMENT_F16) {
+        const __m128i *h = (const __m128i *)((const uint16_t *)values + i);
+        return (qsa_pair){{_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))}};
+    }
+    if (type == QSA_ELEMENT_Q8_0)
+        return qsa_pair_from_q8_0(values, i);
     const float *f = (const float *)values + i;
     return (qsa_pair){{_mm256_loadu_ps(f), _mm256_loadu_ps(f + 8)}};
 }
@@ -82,6 +104,46 @@ QSA_INLINE qsa_pair qsa_natural_order(qsa_pair x, enum qsa_element type)
     if (type == QSA_ELEMENT_BF16)
         return (qsa_pair){{_mm256_permute2f128_ps(x.v[0], x.v[1], 0x20), _mm256_permute2f128_ps(x.v[0], x.v[1], 0x31)}};
     return x;
+}
+
+/* A K block of f16 or q8_0 to f32: out [dim][4]. */
+QSA_INLINE void qsa_widen_block(const void *block, uint32_t dim, enum qsa_element type, float *out)
+{
+    if (type == QSA_ELEMENT_F16) {
+        for (uint32_t d = 0; d < dim; d++)
+            _mm_storeu_ps(out + 4 * (size_t)d,
+                          _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)((const uint16_t *)block + 4 * (size_t)d))));
+        return;
+    }
+    const uint8_t *chunk = block;
+    for (uint32_t first = 0; first < dim; first += QSA_CHUNK_DIMS, chunk += QSA_K_CHUNK_BYTES) {
+        __m128 four = _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(const void *)chunk));
+        __m256 scales = _mm256_set_m128(four, four);
+        const uint8_t *quants = chunk + QSA_BLOCK_TOKENS * sizeof(uint16_t);
+        for (uint32_t d = 0; d < QSA_CHUNK_DIMS; d += 2) /* eight quants are two dimensions of four tokens */
+            _mm256_storeu_ps(out + QSA_BLOCK_TOKENS * (size_t)(first + d),
+                             qsa_eight_quants(quants + QSA_BLOCK_TOKENS * d, scales));
+    }
+}
+
+/* q.k over blocks of f16 or q8_0: a few blocks at a time are widened, and the f32 kernel does the rest. */
+enum { QSA_WIDE_FLOATS = 8192 };
+
+QSA_INLINE void qsa_dots_widened(qsa_dots_fn *dots_f32, const float *q, uint32_t heads, uint32_t dim,
+                                 const void *const *blocks, uint32_t n_blocks, enum qsa_element type, float *out,
+                                 size_t out_stride)
+{
+    float wide[QSA_WIDE_FLOATS];
+    const void *addresses[QSA_WIDE_FLOATS / QSA_BLOCK_TOKENS];
+    const uint32_t block_floats = dim * QSA_BLOCK_TOKENS, most = QSA_WIDE_FLOATS / block_floats;
+    for (uint32_t b = 0; b < n_blocks; b += most) {
+        const uint32_t count = n_blocks - b < most ? n_blocks - b : most;
+        for (uint32_t i = 0; i < count; i++) {
+            addresses[i] = wide + (size_t)i * block_floats;
+            qsa_widen_block(blocks[b + i], dim, type, wide + (size_t)i * block_floats);
+        }
+        dots_f32(q, heads, dim, addresses, count, out + (size_t)b * QSA_BLOCK_TOKENS, out_stride);
+    }
 }
 
 /* All ones in the first `count` lanes, 0 <= count; from 8 on in all. */

@@ -74,12 +74,21 @@ static void strip_block_bf16(const problem *a, uint32_t heads, strip s, block b)
     QSA_WITH_CONSTANT_ROWS(heads, strip_block(a, ROWS_CONSTANT, s, b, QSA_ELEMENT_BF16))
 }
 
+static void strip_block_f16(const problem *a, uint32_t heads, strip s, block b)
+{
+    QSA_WITH_CONSTANT_ROWS(heads, strip_block(a, ROWS_CONSTANT, s, b, QSA_ELEMENT_F16))
+}
+
+static void strip_block_q8_0(const problem *a, uint32_t heads, strip s, block b)
+{
+    QSA_WITH_CONSTANT_ROWS(heads, strip_block(a, ROWS_CONSTANT, s, b, QSA_ELEMENT_Q8_0))
+}
+
 static void strip_block_of(const problem *a, uint32_t heads, strip s, block b, enum qsa_element type)
 {
-    if (type == QSA_ELEMENT_BF16)
-        strip_block_bf16(a, heads, s, b);
-    else
-        strip_block_f32(a, heads, s, b);
+    static void (*const of_type[QSA_ELEMENT_COUNT])(const problem *, uint32_t, strip, block) = {
+        strip_block_f32, strip_block_bf16, strip_block_f16, strip_block_q8_0};
+    of_type[type](a, heads, s, b);
 }
 
 QSA_INLINE __m256 scale(__m256 sum, float reciprocal)
@@ -111,7 +120,7 @@ static void prefetch_rows(const problem *a, uint32_t begin, uint32_t end, size_t
  * per strip. */
 static void whole_strips(const problem *a, uint32_t heads, enum qsa_element type)
 {
-    const size_t row_bytes = a->dim * (type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float));
+    const size_t row_bytes = qsa_row_bytes(type, a->dim);
     const uint32_t strips = a->dim / STRIP;
     const size_t passes = qsa_passes(heads, HEADS);
     for (uint32_t begin = 0; begin < a->n; begin += BLOCK) {
@@ -143,28 +152,49 @@ static void last_strip(const problem *a, uint32_t heads, enum qsa_element type)
     }
 }
 
+static void accumulate(const problem *a, uint32_t heads, enum qsa_element type)
+{
+    whole_strips(a, heads, type);
+    if (a->dim % STRIP)
+        last_strip(a, heads, type);
+}
+
 void qsa_accumulate_f32__avx2(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
                               uint32_t dim, const float *sum, float *out, size_t out_stride)
 {
     const problem a = {p, stride, v, n, dim, sum, out, out_stride};
-    if (dim < STRIP) {
+    if (dim < STRIP)
         qsa_accumulate_f32__scalar(p, stride, heads, v, n, dim, sum, out, out_stride);
-        return;
-    }
-    whole_strips(&a, heads, QSA_ELEMENT_F32);
-    if (dim % STRIP)
-        last_strip(&a, heads, QSA_ELEMENT_F32);
+    else
+        accumulate(&a, heads, QSA_ELEMENT_F32);
 }
 
 void qsa_accumulate_bf16__avx2(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
                                uint32_t dim, const float *sum, float *out, size_t out_stride)
 {
     const problem a = {p, stride, v, n, dim, sum, out, out_stride};
-    if (dim < STRIP) {
+    if (dim < STRIP)
         qsa_accumulate_bf16__scalar(p, stride, heads, v, n, dim, sum, out, out_stride);
-        return;
-    }
-    whole_strips(&a, heads, QSA_ELEMENT_BF16);
-    if (dim % STRIP)
-        last_strip(&a, heads, QSA_ELEMENT_BF16);
+    else
+        accumulate(&a, heads, QSA_ELEMENT_BF16);
+}
+
+void qsa_accumulate_f16__avx2(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
+                              uint32_t dim, const float *sum, float *out, size_t out_stride)
+{
+    const problem a = {p, stride, v, n, dim, sum, out, out_stride};
+    if (dim < STRIP)
+        qsa_accumulate_f16__scalar(p, stride, heads, v, n, dim, sum, out, out_stride);
+    else
+        accumulate(&a, heads, QSA_ELEMENT_F16);
+}
+
+void qsa_accumulate_q8_0__avx2(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
+                               uint32_t dim, const float *sum, float *out, size_t out_stride)
+{
+    const problem a = {p, stride, v, n, dim, sum, out, out_stride};
+    if (dim < STRIP)
+        qsa_accumulate_q8_0__scalar(p, stride, heads, v, n, dim, sum, out, out_stride);
+    else
+        accumulate(&a, heads, QSA_ELEMENT_Q8_0);
 }

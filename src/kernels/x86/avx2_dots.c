@@ -159,3 +159,21 @@ void qsa_dots_bf16__avx2(const float *q, uint32_t heads, uint32_t dim, const voi
     else
         dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_BF16);
 }
+
+void qsa_dots_f16__avx2(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                        float *out, size_t out_stride)
+{
+    if (dim > MOST_DIMS)
+        qsa_dots_f16__scalar(q, heads, dim, blocks, n_blocks, out, out_stride);
+    else
+        qsa_dots_widened(qsa_dots_f32__avx2, q, heads, dim, blocks, n_blocks, QSA_ELEMENT_F16, out, out_stride);
+}
+
+void qsa_dots_q8_0__avx2(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                         float *out, size_t out_stride)
+{
+    if (dim > MOST_DIMS)
+        qsa_dots_q8_0__scalar(q, heads, dim, blocks, n_blocks, out, out_stride);
+    else
+        qsa_dots_widened(qsa_dots_f32__avx2, q, heads, dim, blocks, n_blocks, QSA_ELEMENT_Q8_0, out, out_stride);
+}

@@ -46,6 +46,18 @@ QSA_INLINE qsa_wide_pair qsa_wide_load(const void *values, size_t i, enum qsa_el
 {
     if (type == QSA_ELEMENT_BF16)
         return qsa_wide_from_bf16(_mm512_loadu_si512((const uint16_t *)values + i));
+    if (type == QSA_ELEMENT_F16) {
+        const __m256i *h = (const __m256i *)((const uint16_t *)values + i);
+        return (qsa_wide_pair){{_mm512_cvtph_ps(_mm256_loadu_si256(h)), _mm512_cvtph_ps(_mm256_loadu_si256(h + 1))}};
+    }
+    if (type == QSA_ELEMENT_Q8_0) { /* i is a multiple of 32: one chunk */
+        const uint8_t *chunk = (const uint8_t *)values + i / QSA_CHUNK_DIMS * QSA_V_CHUNK_BYTES;
+        const __m128i *quants = (const __m128i *)(const void *)(chunk + sizeof(uint16_t));
+        __m512 scale = _mm512_set1_ps(_cvtsh_ss(*(const uint16_t *)(const void *)chunk));
+        return (qsa_wide_pair){
+            {_mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(quants))), scale),
+             _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(quants + 1))), scale)}};
+    }
     const float *f = (const float *)values + i;
     return (qsa_wide_pair){{_mm512_loadu_ps(f), _mm512_loadu_ps(f + 16)}};
 }
