@@ -58,6 +58,9 @@ static void announce(void *user, const char *path)
     options_say(user, "making the embedded model, %s", path);
 }
 
+const char engine_dense_warning[] = "compress_ratios is missing or all 0 although indexer tensors exist: taken as 4; "
+                                    "other engines run this file dense";
+
 bool engine_open_model(const char *command, const char *path, qsa_weights weights, qsa_model **out_model)
 {
     char name[32], *made = NULL;
@@ -67,9 +70,15 @@ bool engine_open_model(const char *command, const char *path, qsa_weights weight
     if (status == QSA_OK)
         status = qsa_model_open(path ? path : made, &model_options, out_model);
     free(made);
-    if (status != QSA_OK)
+    if (status != QSA_OK) {
         engine_say(command);
-    return status == QSA_OK;
+        return false;
+    }
+    qsa_model_info info;
+    qsa_model_get_info(*out_model, &info);
+    if (info.ratios_missing)
+        options_say(command, "warning: %s", engine_dense_warning);
+    return true;
 }
 
 const char *engine_bytes(uint64_t bytes, char buffer[32])

@@ -26,6 +26,9 @@ void engine_options_init(qsa_context_options *out);
 /* Takes a shared option: 1 taken, 0 none of them, -1 after saying what is wrong. */
 int engine_option(const options *o, int option, qsa_context_options *out);
 
+/* What to say of a file whose compress_ratios are missing or all 0. */
+extern const char engine_dense_warning[];
+
 /* Opens the model at path, or the embedded one (made first, which is announced on stderr) if path is NULL.
  * False after saying what is wrong. */
 bool engine_open_model(const char *command, const char *path, qsa_weights weights, qsa_model **out_model);

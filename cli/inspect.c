@@ -20,9 +20,6 @@ typedef struct report {
     const char *warning; /* NULL: none */
 } report;
 
-static const char DENSE_WARNING[] = "compress_ratios is missing or all 0 although indexer tensors exist: taken as 4; "
-                                    "other engines run this file dense";
-
 /* ---- gathering ---- */
 
 static qsa_status gather(const qsa_model *model, const char *path, report *out_report)
@@ -37,7 +34,7 @@ static qsa_status gather(const qsa_model *model, const char *path, report *out_r
     uint64_t slots = r.plan.pages * QSA_PAGE_TOKENS;
     r.kv_token_bytes = r.plan.kv_bytes / slots;
     r.index_token_bytes = r.plan.index_bytes / slots;
-    r.warning = r.info.ratios_missing ? DENSE_WARNING : NULL;
+    r.warning = r.info.ratios_missing ? engine_dense_warning : NULL;
     *out_report = r;
     return QSA_OK;
 }

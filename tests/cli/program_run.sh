@@ -101,4 +101,29 @@ is_json "$folder/out" 'len(lines) == 1 and lines[0]["ratio"] == 4'
 refuses 1 "nowhere" inspect "$folder/nowhere"
 refuses 2 "no model file" inspect
 
+# A file whose ratios are all 0, as today's converter writes it, runs sparse, says so, and gives the text of the right one.
+zero=$folder/zero-ratios.gguf
+python3 - "$golden/model/tiny-q8_0.gguf" "$zero" <<'PY'
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+key = b"qwen4exp.attention.compress_ratios"
+at = data.index(key) + len(key)
+kind, element, count = struct.unpack_from("<IIQ", data, at)
+assert kind == 9 and element in (4, 5) and count == 8
+data[at + 16 : at + 16 + 4 * count] = bytes(4 * count)
+open(sys.argv[2], "wb").write(data)
+PY
+run 0 run -m "$golden/model/tiny-q8_0.gguf" -f "$folder/text" -n 20 -t 1
+cp "$folder/out" "$folder/once"
+grep -q warning "$folder/err" && fail "a warning about a file that is in order"
+run 0 run -m "$zero" -f "$folder/text" -n 20 -t 1
+cmp -s "$folder/out" "$folder/once" || fail "zero ratios: another text"
+grep -q "warning: compress_ratios is missing or all 0" "$folder/err" || fail "zero ratios: no warning"
+run 0 inspect "$zero"
+says "WARNING    compress_ratios is missing or all 0"
+run 0 inspect "$golden/model/tiny-q8_0.gguf"
+grep -q WARNING "$folder/out" && fail "inspect warns of a file that is in order"
+run 0 inspect --json "$zero"
+python3 -m json.tool <"$folder/out" >/dev/null || fail "inspect --json prints no JSON"
+
 finish
