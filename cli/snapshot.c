@@ -16,7 +16,8 @@ enum { SHOWN_SEQUENCES = 12, TAG_CHARS = 12 };
 
 static const char *kv_name(qsa_kv_type type)
 {
-    return type == QSA_KV_F32 ? "f32" : "bf16";
+    static const char *const names[QSA_KV_TYPE_COUNT] = {"f32", "bf16", "f16", "q8_0"};
+    return names[type]; /* the reader refuses any other */
 }
 
 static const char *profile_name(qsa_profile profile)

@@ -48,6 +48,11 @@ run 0 snapshot info "$saved"
 for words in "20 tokens at [0, 20)" "K and V bf16, index bf16" "digest" "ENGN, 24 bytes" "TOKS, 80 bytes"; do
     says "$words"
 done
+for type in f32 f16 q8_0; do
+    run 0 run -m "$tiny" -p "The river" -n 0 -t 1 --kv "$type" --save "$folder/$type"
+    run 0 snapshot info "$folder/$type"
+    says "K and V $type, index bf16"
+done
 run 0 snapshot verify "$saved"
 says "good; 1 sequence, 20 tokens"
 [ "$(wc -l <"$folder/out")" = 1 ] || fail "the verdict is not one line"
