@@ -5,6 +5,7 @@
 #include "model/library.h"
 
 #include <ggml-cpu.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,21 @@ static struct ggml_tensor *product(struct ggml_context *c, struct ggml_tensor *w
     return ggml_mul_mat_id(c, weights, ggml_reshape_3d(c, columns, inner, 1, n), chosen);
 }
 
-static bool equal_in_batches(struct ggml_context *c, struct ggml_tensor *weights, const float *x)
+static bool all_finite(const struct ggml_tensor *products)
+{
+    const float *y = products->data;
+    for (int64_t i = 0; i < ggml_nelements(products); i++) {
+        if (!isfinite(y[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What came of a comparison. The bits of a NaN say nothing about batches. */
+typedef enum verdict { EQUAL, DIFFERENT, NOT_FINITE } verdict;
+
+static verdict compare_batches(struct ggml_context *c, struct ggml_tensor *weights, const float *x)
 {
     struct ggml_cgraph *graph = ggml_new_graph(c);
     struct ggml_tensor *whole = product(c, weights, x, 0, COLUMNS), *parts[SIZES];
@@ -56,16 +71,19 @@ static bool equal_in_batches(struct ggml_context *c, struct ggml_tensor *weights
         ggml_build_forward_expand(graph, parts[i]);
     }
     if (ggml_graph_compute_with_ctx(c, graph, 1) != GGML_STATUS_SUCCESS) {
-        return false;
+        return DIFFERENT;
+    }
+    if (!all_finite(whole)) {
+        return NOT_FINITE;
     }
     for (int i = 0; i < SIZES; i++) {
         const size_t rows = (size_t)weights->ne[1];
         const float *expected = (const float *)whole->data + (size_t)(COLUMNS - sizes[i]) * rows;
         if (memcmp(expected, parts[i]->data, (size_t)sizes[i] * rows * sizeof *expected) != 0) {
-            return false;
+            return DIFFERENT;
         }
     }
-    return true;
+    return EQUAL;
 }
 
 /* The first rows of a matrix, in one piece or as experts. */
@@ -83,9 +101,13 @@ static qsa_status check_in(void *memory, size_t bytes, const struct ggml_tensor 
 {
     for (int experts = 1; experts <= EXPERTS; experts++) {
         struct ggml_context *c = ggml_init((struct ggml_init_params){bytes, memory, false});
-        const bool is_equal = c != NULL && equal_in_batches(c, first_rows(c, matrix, experts), x);
+        const verdict found = c == NULL ? DIFFERENT : compare_batches(c, first_rows(c, matrix, experts), x);
         ggml_free(c);
-        if (!is_equal) {
+        if (found == NOT_FINITE) {
+            return engine_fail(QSA_E_NONFINITE, "tensor %s: its products with numbers up to 1 are not finite",
+                               ggml_get_name(matrix));
+        }
+        if (found != EQUAL) {
             return engine_fail(QSA_E_UNSUPPORTED,
                                "here ggml's products of %s weights depend on the size of the batch, and so would the "
                                "text; weights as f32 may do",
