@@ -119,17 +119,25 @@ static bool take_sampler(const options *o, int option, request *r)
     }
 }
 
+/* An empty name is a script's unset variable; the work would only fail at its end. */
+static bool take_path(const char *name, const char **out)
+{
+    *out = optarg;
+    if (optarg[0] != '\0')
+        return true;
+    options_say(COMMAND, "option %s must name a file, not ''", name);
+    return false;
+}
+
 static bool take_option(const options *o, int option, request *r)
 {
     static const char *const kinds[] = {"native", "f32", NULL};
     int kind = 0;
     switch (option) {
     case 'm':
-        r->model = optarg;
-        return true;
+        return take_path("-m", &r->model);
     case 'f':
-        r->file = optarg;
-        return true;
+        return take_path("-f", &r->file);
     case 'p':
         r->text = optarg;
         return true;
@@ -144,11 +152,9 @@ static bool take_option(const options *o, int option, request *r)
         r->specials = true;
         return true;
     case OPTION_LOAD:
-        r->load = optarg;
-        return true;
+        return take_path("--load", &r->load);
     case OPTION_SAVE:
-        r->save = optarg;
-        return true;
+        return take_path("--save", &r->save);
     case OPTION_WEIGHTS:
         if (!options_choice(o, option, kinds, &kind))
             return false;
@@ -196,18 +202,22 @@ static void add_bytes(text_buffer *text, const char *bytes, size_t n)
     text->n += n;
 }
 
+/* A source without an end, /dev/zero, must not take all memory. */
 static bool add_file(text_buffer *text, const char *path)
 {
+    enum { MAX_MIB = 1024 };
     char block[65536];
     FILE *file = fopen(path, "rb");
     if (!file) {
         options_say(COMMAND, "%s: %s", path, strerror(errno));
         return false;
     }
-    for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;)
+    for (size_t n; text->n >> 20 < MAX_MIB && (n = fread(block, 1, sizeof block, file)) > 0;)
         add_bytes(text, block, n);
-    bool is_read = !ferror(file);
-    if (!is_read)
+    bool is_read = !ferror(file) && text->n >> 20 < MAX_MIB;
+    if (text->n >> 20 >= MAX_MIB)
+        options_say(COMMAND, "%s: more than %d MiB of text", path, MAX_MIB);
+    else if (!is_read)
         options_say(COMMAND, "%s: %s", path, strerror(errno)); /* a directory opens, but cannot be read */
     fclose(file);
     return is_read;

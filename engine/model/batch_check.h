@@ -8,7 +8,7 @@
 
 /* For each type among the matrices of the context: multiplies the first rows of one matrix, directly and as experts, by
  * the same columns in batches of several sizes, and compares bits. A few milliseconds for a type. Errors:
- * QSA_E_UNSUPPORTED naming the type, QSA_E_MEMORY. */
+ * QSA_E_UNSUPPORTED naming the type, QSA_E_NONFINITE naming the matrix, QSA_E_MEMORY. */
 qsa_status batch_check(struct ggml_context *weights);
 
 #endif

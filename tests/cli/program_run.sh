@@ -66,6 +66,10 @@ refuses 1 "nowhere" run -m "$folder/nowhere" -p a
 refuses 1 "nowhere" run -m "$tiny" -f "$folder/nowhere"
 refuses 1 "directory" run -m "$tiny" -f "$folder"
 refuses 1 "empty" run -m "$tiny" -p ""
+for option in -m -f --load --save; do
+    refuses 2 "option $option must name a file" run -p a "$option" ""
+done
+refuses 1 "/dev/zero: more than 1024 MiB" run -m "$tiny" -f /dev/zero
 refuses 2 "nothing to read" run -m "$tiny"
 for bad in "-n x" "-n -1" "-c 0" "-c 1.5" "-t 0" "-t 1025" "--temp hot" "--temp -1" "--temp nan" "--top-p 0" "--top-p 1.1" \
     "--min-p 2" "--top-k -1" "--seed -1" "--kv q4" "--index f16" "--weights f16" "--chunk 0" "--chunk 65537" "--frob"; do
