@@ -28,9 +28,11 @@ static qsa_status read_head(restore *r)
     qsa_hash_add(&r->source.whole, &head, sizeof head);
     if (memcmp(head.magic, QSA_SNAPSHOT_MAGIC, sizeof head.magic) != 0)
         return qsa_fail(QSA_E_FORMAT, "snapshot: the file does not begin as one");
-    if (head.version != QSA_SNAPSHOT_VERSION || head.reserved != 0)
+    if (head.version != QSA_SNAPSHOT_VERSION)
         return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: version %" PRIu32 " in the file, %d here", head.version,
                         QSA_SNAPSHOT_VERSION);
+    if (head.reserved != 0)
+        return qsa_fail(QSA_E_FORMAT, "snapshot: head: reserved is %" PRIu32 ", not 0", head.reserved);
     return QSA_OK;
 }
 
