@@ -104,7 +104,8 @@ static qsa_status read_head(const qsa_snapshot *file, saved_head *out_head)
         return engine_fail(QSA_E_UNSUPPORTED, "snapshot: part ENGN has version %u, supported is %d", out_head->version,
                            SAVED_VERSION);
     }
-    if (out_head->places > MAX_CHECKPOINTS + 1 || out_head->fed > 1 || out_head->has_sampler > 1) {
+    if (out_head->places > MAX_CHECKPOINTS + 1 || out_head->fed > 1 || out_head->has_sampler > 1 ||
+        out_head->anchor < 0 || out_head->anchor > QSA_MAX_POSITION) {
         return bad_part(SAVED_TAG_HEAD, "holds numbers that no session has");
     }
     if (file->n_sections != 3 + out_head->places + out_head->has_sampler) {
