@@ -17,7 +17,7 @@ enum {
 /* Gain of everything that is read from a dimension of size 1 or from a code into a silu. */
 static const float GAIN = 8.0f;
 
-/* ---- helpers ---- */
+/* ---- small parts ---- */
 
 static uint32_t context_of_layer(uint32_t layer)
 {

@@ -145,7 +145,9 @@ static qsa_status open_output(output_file *out)
     if (out->stream && fchmod(descriptor, 0644) == 0)
         return QSA_OK;
     qsa_status status = io_error(out, "cannot create");
-    if (!out->stream)
+    if (out->stream)
+        fclose(out->stream);
+    else
         close(descriptor);
     unlink(out->temporary);
     return status;
