@@ -145,7 +145,9 @@ static bool answer(demo *d, const char *question, size_t length, char out[ANSWER
             break;
         memcpy(out + size, bytes, n);
         size += n;
-        if (size < length && qsa_session_feed(d->session, &token, 1, d->logits, NULL, NULL) != QSA_OK) {
+        if (size >= length)
+            break; /* nobody asks what would follow */
+        if (qsa_session_feed(d->session, &token, 1, d->logits, NULL, NULL) != QSA_OK) {
             engine_say(COMMAND);
             return false;
         }
