@@ -3,9 +3,6 @@
 #include "cache/cache.h"
 #include "index/rotary.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 void qsa_pool_group(const qsa_cache *cache, uint32_t layer, qsa_place first, float *raw, float *out)
 {
     const qsa_layout *layout = &cache->layout;

@@ -199,7 +199,7 @@ qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
 
 /* ---- compact ---- */
 
-/* Moves the page that lies at `from` to `to`; at_home and home are inverse permutations. */
+/* Moves the page that lies at `from` to `to`; lies_at and holds are inverse permutations. */
 static void exchange(qsa_cache *cache, uint32_t *lies_at, uint32_t *holds, uint32_t from, uint32_t to)
 {
     qsa_page_swap(cache, from, to);

@@ -115,7 +115,6 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
                         QSA_PAGE_TOKENS, cache->n_free);
     reserve(step);
     memset(step->layer_done, 0, cache->layout.layers);
-    step->layers_done = 0;
     step->layer.announced = false;
     atomic_store(&step->error, UINT64_MAX);
     cache->step_open = true;

@@ -81,12 +81,6 @@ static void run_part(qsa_step *step, uint32_t phase, uint32_t part, uint32_t par
     qsa_float_env_leave(saved);
 }
 
-static void finish_layer(qsa_step *step)
-{
-    step->layer_done[step->layer.layer] = 1;
-    step->layers_done++;
-}
-
 qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts)
 {
     if (step == NULL || !step->cache->step_open || !layer_running(step))
@@ -96,7 +90,7 @@ qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32
     if (phase == 0 || (!qsa_stores_only(step) && atomic_load(&step->error) == UINT64_MAX))
         run_part(step, phase, part, parts);
     if (atomic_fetch_add(&step->layer.parts_done[phase], 1) + 1 == parts && phase == QSA_PHASES - 1)
-        finish_layer(step);
+        step->layer_done[step->layer.layer] = 1;
     return qsa_step_error(step);
 }
 

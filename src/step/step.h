@@ -88,7 +88,6 @@ struct qsa_step {
     qsa_part *parts; /* [max_parts] */
     qsa_layer_state layer;
     uint8_t *layer_done; /* [layers] */
-    uint32_t layers_done;
     atomic_uint_fast64_t error; /* UINT64_MAX: none */
 };
 
