@@ -9,7 +9,7 @@ QSA_BEGIN_DECLS
 
 /* One query over the tokens row[0..n), ascending. q [q_heads][head_dim] normed and rotated; k, v
  * [tokens][kv_heads][head_dim] as stored, widened to f32; out [q_heads][head_dim]. Shape from config.
- * Memory: allocates O(q_heads * n) for the call. Errors: QSA_E_ARGUMENT (empty or unsorted row), QSA_E_NONFINITE,
+ * Memory: allocates O(n) for the call. Errors: QSA_E_ARGUMENT (empty or unsorted row), QSA_E_NONFINITE,
  * QSA_E_MEMORY. */
 QSA_API qsa_status qsa_attend_row(const qsa_config *config, const float *q, const float *k, const float *v,
                                   const uint32_t *row, uint32_t n, float *out);

@@ -43,7 +43,7 @@ typedef struct qsa_counters {
     uint64_t groups_chosen; /* of them, members */
     uint64_t k_rows_read;   /* (query, kv head, token) K rows that entered attention; V likewise */
     uint64_t pages_taken;   /* from the free list */
-    uint64_t pages_copied;  /* copy on write */
+    uint64_t pages_copied;  /* copy on write, and qsa_seq_copy */
 } qsa_counters;
 
 /* Creates an empty cache. The cache owns everything it allocates; config and the norm weights are copied.
@@ -133,7 +133,7 @@ QSA_API qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa
  * Errors: QSA_E_FORMAT naming layer and group of the first difference; QSA_E_MEMORY. */
 QSA_API qsa_status qsa_seq_verify_index(const qsa_cache *cache, qsa_seq seq);
 
-/* XXH3 of the logical state of a sequence: anchor, frontier, frame, triples, K, V, raw and pooled keys of all layers.
+/* XXH3 of the logical state of a sequence: anchor, frontier, frame, window, triples, K, V, raw and pooled keys of all layers.
  * Does not depend on pages, threads or instruction set. */
 QSA_API qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_digest);
 

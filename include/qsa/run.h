@@ -46,7 +46,8 @@ typedef struct qsa_view {
 } qsa_view;
 
 /* The view of the query at `position` of a run that begins at `anchor` (SPEC section 2). window 0: none; otherwise at
- * least ratio tokens. Errors: QSA_E_RANGE if position < anchor; QSA_E_ARGUMENT for ratio, budget or window. */
+ * least ratio tokens. Errors: QSA_E_RANGE if position < anchor; QSA_E_ARGUMENT for ratio, budget or window;
+ * QSA_E_LIMIT for a position outside 0 .. 2^31-1. */
 QSA_API qsa_status qsa_run_view(int64_t anchor, int64_t position, uint32_t ratio, uint32_t budget, uint64_t window,
                                 qsa_view *out_view);
 
