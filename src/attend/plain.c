@@ -17,6 +17,7 @@ typedef struct plain_row {
     const void **v_rows; /* [n] */
     float *x;            /* [QSA_HEADS_AT_ONCE][stride] */
     size_t stride;
+    float *q; /* [QSA_HEADS_AT_ONCE][head_dim] times c; behind x: 64 KiB are too much for a stack */
 } plain_row;
 
 static size_t row_at(const plain_row *row, uint32_t j, uint32_t kv_head)
@@ -65,7 +66,7 @@ static void attend_kv_head(const plain_row *row, uint32_t kv_head, const float *
 {
     const qsa_config *config = row->config;
     const uint32_t dim = config->head_dim, shared = config->q_heads / config->kv_heads;
-    float scaled[QSA_HEADS_AT_ONCE * QSA_MAX_DIM], sum[QSA_HEADS_AT_ONCE];
+    float sum[QSA_HEADS_AT_ONCE];
     const float c = qsa_query_scale(dim);
     for (uint32_t j = 0; j < row->n; j++)
         row->v_rows[j] = row->v + row_at(row, j, kv_head);
@@ -73,8 +74,8 @@ static void attend_kv_head(const plain_row *row, uint32_t kv_head, const float *
         uint32_t heads = shared - first < QSA_HEADS_AT_ONCE ? shared - first : QSA_HEADS_AT_ONCE;
         size_t at = (size_t)(kv_head * shared + first) * dim;
         for (uint32_t i = 0; i < heads * dim; i++)
-            scaled[i] = q[at + i] * c;
-        dots(row, kv_head, scaled, heads);
+            row->q[i] = q[at + i] * c;
+        dots(row, kv_head, row->q, heads);
         row->kernels->weights(row->x, row->stride, heads, row->n, sum);
         row->kernels->accumulate[QSA_ELEMENT_F32](row->x, row->stride, heads, row->v_rows, row->n, dim, sum, out + at,
                                                   dim);
@@ -89,13 +90,15 @@ static qsa_status attend_plain(plain_row *row, const float *q, float *out)
         return qsa_fail(QSA_E_UNSUPPORTED, "QSA_ISA=%s is not available here", wanted);
     QSA_TRY(check_row(row, q));
     row->stride = ((size_t)row->n + QSA_BLOCK_TOKENS - 1) / QSA_BLOCK_TOKENS * QSA_BLOCK_TOKENS;
-    uint64_t x_bytes = row->stride * QSA_HEADS_AT_ONCE * sizeof(float), v_bytes = row->n * sizeof(void *);
+    const uint64_t x_bytes = (row->stride + row->config->head_dim) * QSA_HEADS_AT_ONCE * sizeof(float);
+    const uint64_t v_bytes = row->n * sizeof(void *);
     row->x = qsa_allocate(&qsa_default_allocator, x_bytes);
     row->v_rows = qsa_allocate(&qsa_default_allocator, v_bytes);
     qsa_status status = QSA_OK;
     if (row->x == NULL || row->v_rows == NULL) {
         status = qsa_fail(QSA_E_MEMORY, "attend: no memory for a row of %" PRIu32 " tokens", row->n);
     } else {
+        row->q = row->x + row->stride * QSA_HEADS_AT_ONCE;
         qsa_float_env saved = qsa_float_env_enter();
         for (uint32_t kv_head = 0; kv_head < row->config->kv_heads; kv_head++)
             attend_kv_head(row, kv_head, q, out);
