@@ -46,9 +46,7 @@ qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out)
     return QSA_OK;
 }
 
-/* Copies n elements of 1, 2 or 4 bytes, from every from_stride-th to every to_stride-th place. */
-static void move_elements(uint32_t bytes, const uint8_t *from, size_t from_stride, uint8_t *to, size_t to_stride,
-                          uint32_t n)
+void qsa_layout_move(uint32_t bytes, const uint8_t *from, size_t from_stride, uint8_t *to, size_t to_stride, uint32_t n)
 {
     if (bytes == 4)
         for (uint32_t i = 0; i < n; i++)
@@ -66,13 +64,13 @@ void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lan
     const uint32_t dim = layout->head_dim;
     if (layout->kv_element != QSA_ELEMENT_Q8_0) {
         uint32_t bytes = layout->row_bytes / dim;
-        move_elements(bytes, row, 1, block + (size_t)lane * bytes, QSA_BLOCK_TOKENS, dim);
+        qsa_layout_move(bytes, row, 1, block + (size_t)lane * bytes, QSA_BLOCK_TOKENS, dim);
         return;
     }
     for (uint32_t d = 0; d < dim; d += QSA_CHUNK_DIMS, row += QSA_V_CHUNK_BYTES, block += QSA_K_CHUNK_BYTES) {
         memcpy(block + lane * sizeof(uint16_t), row, sizeof(uint16_t));
-        move_elements(1, row + sizeof(uint16_t), 1, block + QSA_BLOCK_TOKENS * sizeof(uint16_t) + lane,
-                      QSA_BLOCK_TOKENS, QSA_CHUNK_DIMS);
+        qsa_layout_move(1, row + sizeof(uint16_t), 1, block + QSA_BLOCK_TOKENS * sizeof(uint16_t) + lane,
+                        QSA_BLOCK_TOKENS, QSA_CHUNK_DIMS);
     }
 }
 
@@ -81,12 +79,12 @@ void qsa_layout_block_take(const qsa_layout *layout, const uint8_t *block, uint3
     const uint32_t dim = layout->head_dim;
     if (layout->kv_element != QSA_ELEMENT_Q8_0) {
         uint32_t bytes = layout->row_bytes / dim;
-        move_elements(bytes, block + (size_t)lane * bytes, QSA_BLOCK_TOKENS, row, 1, dim);
+        qsa_layout_move(bytes, block + (size_t)lane * bytes, QSA_BLOCK_TOKENS, row, 1, dim);
         return;
     }
     for (uint32_t d = 0; d < dim; d += QSA_CHUNK_DIMS, row += QSA_V_CHUNK_BYTES, block += QSA_K_CHUNK_BYTES) {
         memcpy(row, block + lane * sizeof(uint16_t), sizeof(uint16_t));
-        move_elements(1, block + QSA_BLOCK_TOKENS * sizeof(uint16_t) + lane, QSA_BLOCK_TOKENS, row + sizeof(uint16_t),
-                      1, QSA_CHUNK_DIMS);
+        qsa_layout_move(1, block + QSA_BLOCK_TOKENS * sizeof(uint16_t) + lane, QSA_BLOCK_TOKENS, row + sizeof(uint16_t),
+                        1, QSA_CHUNK_DIMS);
     }
 }

@@ -59,18 +59,6 @@ uint64_t qsa_extent_limit(const qsa_layout *layout)
     return most;
 }
 
-/* n elements, from every from_stride-th to every to_stride-th place. */
-static void move_elements(uint32_t element_bytes, const uint8_t *from, size_t from_stride, uint8_t *to,
-                          size_t to_stride, uint32_t n)
-{
-    if (element_bytes == 4)
-        for (uint32_t i = 0; i < n; i++)
-            memcpy(to + 4 * i * to_stride, from + 4 * i * from_stride, 4);
-    else
-        for (uint32_t i = 0; i < n; i++)
-            memcpy(to + 2 * i * to_stride, from + 2 * i * from_stride, 2);
-}
-
 /* Four rows of a block, bf16 or f16, at a time: the bulk of every snapshot. Each way is written as compilers make the best of it. */
 static void unblock_halves(const uint8_t *block, uint8_t *rows, uint32_t dim)
 {
@@ -149,9 +137,9 @@ static void move_pooled(const qsa_layout *layout, uint8_t *tile, const qsa_file_
     for (uint32_t g = 0; g < groups; g++) {
         uint8_t *lane = tile + (size_t)(first + g) * bytes, *row = rows + (size_t)g * layout->index_dim * bytes;
         if (pack)
-            move_elements(bytes, lane, layout->page_groups, row, 1, layout->index_dim);
+            qsa_layout_move(bytes, lane, layout->page_groups, row, 1, layout->index_dim);
         else
-            move_elements(bytes, row, 1, lane, layout->page_groups, layout->index_dim);
+            qsa_layout_move(bytes, row, 1, lane, layout->page_groups, layout->index_dim);
     }
 }
 
