@@ -51,7 +51,7 @@ static bool list_files(const char *root, const char *below, file_list *list)
         if (entry->d_name[0] == '.')
             continue;
         char *name = join(below, entry->d_name), *full = join(root, name);
-        struct stat status;
+        struct stat status = {0};
         if (lstat(full, &status) == 0 && S_ISDIR(status.st_mode)) {
             is_good = list_files(root, name, list);
         } else if (S_ISREG(status.st_mode)) {
