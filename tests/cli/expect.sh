@@ -1,4 +1,4 @@
-# Helpers of the tests of the program; sourced. $QSA is the program, $golden the recorded data.
+# What the tests of the program share; sourced. $QSA is the program, $golden the recorded data.
 set -u
 QSA=$1
 golden=$2
