@@ -87,7 +87,7 @@ struct qsa_step {
 
     qsa_part *parts; /* [max_parts] */
     qsa_layer_state layer;
-    uint8_t *layer_done; /* [layers] */
+    uint8_t *layer_done;        /* [layers] */
     atomic_uint_fast64_t error; /* UINT64_MAX: none */
 };
 
