@@ -81,8 +81,8 @@ QSA_API qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_in
  * has that position. O(freed pages). Errors: QSA_E_RANGE outside [anchor, frontier]. */
 QSA_API qsa_status qsa_seq_rewind(qsa_cache *cache, qsa_seq seq, int64_t to);
 
-/* anchor = upto. O(pages) if a multiple of the ratio is dropped, or everything; otherwise the groups are cut anew from the new anchor: the
- * run is packed into private pages and its pooled keys rebuilt from raw keys, O(bytes).
+/* anchor = upto. O(pages) if a multiple of the ratio is dropped, or everything; otherwise the groups are cut anew from
+ * the new anchor: the run is packed into private pages and its pooled keys rebuilt from raw keys, O(bytes).
  * Errors: QSA_E_RANGE; QSA_E_FULL (no room to re-pack: as many free pages as the rest of the run needs). */
 QSA_API qsa_status qsa_seq_evict(qsa_cache *cache, qsa_seq seq, int64_t upto);
 
@@ -133,8 +133,8 @@ QSA_API qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa
  * Errors: QSA_E_FORMAT naming layer and group of the first difference; QSA_E_MEMORY. */
 QSA_API qsa_status qsa_seq_verify_index(const qsa_cache *cache, qsa_seq seq);
 
-/* XXH3 of the logical state of a sequence: anchor, frontier, frame, window, triples, K, V, raw and pooled keys of all layers.
- * Does not depend on pages, threads or instruction set. */
+/* XXH3 of the logical state of a sequence: anchor, frontier, frame, window, triples, K, V, raw and pooled keys of all
+ * layers. Does not depend on pages, threads or instruction set. */
 QSA_API qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_digest);
 
 QSA_END_DECLS
