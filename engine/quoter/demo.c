@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 static const char *const TYPE_NAMES[QUOTER_TYPE_COUNT] = {
     [QUOTER_F32] = "f32",   [QUOTER_BF16] = "bf16", [QUOTER_Q8_0] = "q8_0",
@@ -66,10 +68,25 @@ static qsa_status make_folders(char *path)
     return QSA_OK;
 }
 
-static bool is_file(const char *path)
+/* Whether the file is there and what it must be: one that a full disk or a dying machine left behind is made again. */
+static bool is_intact(const char *path)
 {
+    enum { PIECE_BYTES = 1 << 16 };
     struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+        return false;
+    FILE *file = fopen(path, "rb");
+    XXH3_state_t *state = XXH3_createState();
+    char *piece = malloc(PIECE_BYTES);
+    bool intact = file && state && piece && XXH3_64bits_reset(state) == XXH_OK;
+    for (size_t n; intact && (n = fread(piece, 1, PIECE_BYTES, file)) > 0;)
+        XXH3_64bits_update(state, piece, n);
+    intact = intact && !ferror(file) && XXH3_64bits_digest(state) == QUOTER_DEFAULT_HASH;
+    free(piece);
+    XXH3_freeState(state);
+    if (file)
+        fclose(file);
+    return intact;
 }
 
 qsa_status qsa_demo_model(void (*announce)(void *user, const char *path), void *user, char **out_path)
@@ -80,7 +97,7 @@ qsa_status qsa_demo_model(void (*announce)(void *user, const char *path), void *
     qsa_status status = make_path(&options, &path);
     if (!path)
         return status;
-    if (!is_file(path)) {
+    if (!is_intact(path)) {
         if (announce)
             announce(user, path);
         status = make_folders(path);

@@ -62,6 +62,31 @@ static void model_is_made_once(void **state)
     remove_below("qsa");
 }
 
+static void damaged_model_is_made_again(void **state)
+{
+    (void)state;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    int made = 0;
+    char *path;
+    assert_int_equal(qsa_demo_model(count_call, &made, &path), QSA_OK);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 1000000, SEEK_SET), 0);
+    fputc('x', file);
+    fputc('y', file);
+    fclose(file);
+    free(path);
+    assert_int_equal(qsa_demo_model(count_call, &made, &path), QSA_OK);
+    assert_int_equal(made, 2);
+    assert_int_equal(truncate(path, 4096), 0);
+    free(path);
+    assert_int_equal(qsa_demo_model(count_call, &made, &path), QSA_OK);
+    assert_int_equal(made, 3);
+    assert_int_equal(unlink(path), 0);
+    free(path);
+    remove_below("qsa");
+}
+
 static void home_is_used_where_no_cache_is_named(void **state)
 {
     (void)state;
@@ -122,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(model_is_made_once),
+        cmocka_unit_test(damaged_model_is_made_again),
         cmocka_unit_test(home_is_used_where_no_cache_is_named),
         cmocka_unit_test(folder_that_cannot_be_made_is_named),
         cmocka_unit_test(ledger_comes_with_questions),
