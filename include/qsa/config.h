@@ -96,7 +96,7 @@ typedef struct qsa_config {
     const qsa_allocator *allocator; /* NULL: the C library's. Copied */
 } qsa_config;
 
-/* Bytes that qsa_cache_create allocates; nothing is allocated after it. */
+/* Bytes that qsa_cache_create allocates. No step allocates; snapshots, checks and a re-packing eviction do. */
 typedef struct qsa_memory_plan {
     uint64_t total_bytes;     /* of all below */
     uint64_t kv_bytes;        /* K and V pages of all layers */
