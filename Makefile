@@ -74,7 +74,10 @@ check: ## the quick checks: format, layers, exported symbols
 	@python3 tools/check_layers.py
 	@tools/check_exports.sh $(call build_folder,$(PRESET))
 
-install: all ## install program, library, headers and manual under PREFIX (default /usr/local)
+install: ## build and install program, library, headers and manual under PREFIX (default /usr/local)
+	@tools/setup.sh
+	@$(call configure,$(PRESET))
+	@$(call compile,$(PRESET)) --target qsa qsa_shared qsa_program
 	@cmake --install $(call build_folder,$(PRESET)) --prefix $(PREFIX)
 
 clean: ## remove what was built (the fetched ggml sources stay in the cache folder)

@@ -87,13 +87,14 @@ static void print_json(const figure *f)
 
 static void print_row(const figure *f)
 {
-    char ratio[32] = "", limit[64] = "";
+    char value[32], ratio[32] = "", limit[64] = "";
     const double judged = f->ratio > 0 ? f->ratio : f->value;
     if (f->ratio > 0)
         snprintf(ratio, sizeof ratio, "%.2f x", f->ratio);
     if (f->limit >= 0)
         snprintf(limit, sizeof limit, "at most %g: %s", f->limit, judged <= f->limit ? "met" : "NOT MET");
-    printf("%-22s %10.4g %-10s %9s  %-22s %s\n", f->name, f->value, f->unit, ratio, limit, f->meaning);
+    snprintf(value, sizeof value, f->value < 1000 ? "%.4g" : "%.0f", f->value);
+    printf("%-22s %10s %-10s %9s  %-22s %s\n", f->name, value, f->unit, ratio, limit, f->meaning);
 }
 
 static void print_figure(const request *r, figure f)
