@@ -16,6 +16,8 @@ lane_function lane_dense_parity;
 lane_function lane_outputs, lane_instruction_sets, lane_parts, lane_chunks, lane_neighbours, lane_index;
 /* lane_life.c: verbs and refusals */
 lane_function lane_rewind, lane_verbs, lane_nonfinite, lane_positions;
+/* lane_snapshot.c */
+lane_function lane_snapshots;
 
 /* Both runs gave the same groups and outputs from token `first` on; `way` names the second. lane_same_runs: and they hold
  * the same state. */

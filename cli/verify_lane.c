@@ -16,6 +16,7 @@ const lane_check lane_checks[] = {
     {"pooled keys = rebuilt from raw keys", lane_index},
     {"rewind, inside groups too", lane_rewind},
     {"evict, fork, copy, shift, window, compact", lane_verbs},
+    {"snapshots: restored = uninterrupted", lane_snapshots},
     {"numbers that are none are refused", lane_nonfinite},
     {"holes and stored positions are refused", lane_positions},
 };

@@ -58,17 +58,20 @@ static void encode_chunk(const float *x, uint8_t *chunk)
         chunk[sizeof scale + i] = scale == 0 ? 0 : (uint8_t)(int8_t)rintf(x[i] * reciprocal);
 }
 
-static void encode_row(const qsa_layout *layout, const float *x, uint8_t *row)
+static void encode_row(const qsa_cache *cache, const float *x, uint8_t *row)
 {
+    const qsa_layout *layout = &cache->layout;
     const uint32_t dim = layout->head_dim;
-    if (layout->kv_element == QSA_ELEMENT_F16)
+    if (layout->kv_element == QSA_ELEMENT_BF16)
+        cache->kernels->to_bf16(x, dim, (uint16_t *)(void *)row);
+    else if (layout->kv_element == QSA_ELEMENT_F16)
         for (uint32_t i = 0; i < dim; i++)
             ((uint16_t *)(void *)row)[i] = qsa_f32_to_f16(x[i]);
     else if (layout->kv_element == QSA_ELEMENT_Q8_0)
         for (uint32_t i = 0; i < dim; i += QSA_CHUNK_DIMS)
             encode_chunk(x + i, row + i / QSA_CHUNK_DIMS * QSA_V_CHUNK_BYTES);
     else
-        store(layout->kv_element, row, 0, 1, x, dim);
+        memcpy(row, x, dim * sizeof *x);
 }
 
 static void decode_row(const qsa_layout *layout, const uint8_t *row, float *x)
@@ -100,7 +103,7 @@ static uint8_t *v_row(const qsa_cache *cache, uint32_t layer, qsa_place place, u
 void qsa_store_k(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x)
 {
     _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
-    encode_row(&cache->layout, x, row);
+    encode_row(cache, x, row);
     qsa_layout_block_put(&cache->layout, k_block(cache, layer, place, head), place.slot % QSA_BLOCK_TOKENS, row);
 }
 
@@ -113,7 +116,7 @@ void qsa_load_k(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_
 
 void qsa_store_v(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x)
 {
-    encode_row(&cache->layout, x, v_row(cache, layer, place, head));
+    encode_row(cache, x, v_row(cache, layer, place, head));
 }
 
 void qsa_load_v(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, float *x)

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* sync_file_range */
 #endif
 #include "base/status.h"
+#include "snapshot/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -181,8 +182,9 @@ static qsa_status open_regular(const char *path, open_file *out)
 }
 
 /* A snapshot is the whole file: more bytes behind it are a fault. */
-static qsa_status check_end(const open_file *file)
+static qsa_status check_end(void *context)
 {
+    const open_file *file = context;
     char byte;
     ssize_t n = read(file->descriptor, &byte, 1);
     if (n < 0)
@@ -192,28 +194,12 @@ static qsa_status check_end(const open_file *file)
     return QSA_OK;
 }
 
-static void close_all(qsa_cache *cache, qsa_snapshot *snapshot)
-{
-    for (uint32_t i = 0; snapshot->sequences != NULL && i < snapshot->n_sequences; i++)
-        (void)qsa_seq_close(cache, snapshot->sequences[i]);
-    qsa_snapshot_free(snapshot);
-}
-
 static qsa_status load(qsa_cache *cache, uint64_t model_digest, const char *path, qsa_snapshot *out_snapshot)
 {
     open_file file;
-    qsa_snapshot snapshot;
     QSA_TRY(open_regular(path, &file));
     const qsa_reader reader = {read_file, &file};
-    qsa_status status = cache == NULL ? qsa_snapshot_inspect(&reader, &snapshot)
-                                      : qsa_snapshot_read(cache, model_digest, &reader, &snapshot);
-    if (status == QSA_OK) {
-        status = check_end(&file);
-        if (status == QSA_OK)
-            *out_snapshot = snapshot;
-        else
-            close_all(cache, &snapshot);
-    }
+    qsa_status status = qsa_snapshot_restore(cache, model_digest, &reader, check_end, out_snapshot);
     close(file.descriptor);
     return status;
 }
@@ -222,6 +208,7 @@ qsa_status qsa_snapshot_load(qsa_cache *cache, uint64_t model_digest, const char
 {
     if (cache == NULL || out_snapshot == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "snapshot: NULL argument");
+    QSA_TRY(qsa_cache_idle(cache));
     return load(cache, model_digest, path, out_snapshot);
 }
 

@@ -348,8 +348,8 @@ static void undo(restore *r)
         qsa_release(r->source.allocator, (void *)(uintptr_t)r->sections[i].data, r->sections[i].size_bytes);
 }
 
-static qsa_status restore_all(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,
-                              qsa_snapshot *out_snapshot)
+qsa_status qsa_snapshot_restore(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,
+                                qsa_status (*at_end)(void *context), qsa_snapshot *out_snapshot)
 {
     if (reader == NULL || reader->read == NULL || out_snapshot == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "snapshot: NULL argument");
@@ -360,6 +360,8 @@ static qsa_status restore_all(qsa_cache *cache, uint64_t model_digest, const qsa
     qsa_hash_begin(&r.source.section);
     qsa_snapshot out = {0};
     qsa_status status = read_all(&r, model_digest);
+    if (status == QSA_OK && at_end != NULL)
+        status = at_end(reader->context);
     if (status == QSA_OK)
         status = allocate_result(&r, &out);
     if (status == QSA_OK) {
@@ -378,12 +380,12 @@ qsa_status qsa_snapshot_read(qsa_cache *cache, uint64_t model_digest, const qsa_
                              qsa_snapshot *out_snapshot)
 {
     QSA_TRY(qsa_cache_idle(cache));
-    return restore_all(cache, model_digest, reader, out_snapshot);
+    return qsa_snapshot_restore(cache, model_digest, reader, NULL, out_snapshot);
 }
 
 qsa_status qsa_snapshot_inspect(const qsa_reader *reader, qsa_snapshot *out_snapshot)
 {
-    return restore_all(NULL, 0, reader, out_snapshot);
+    return qsa_snapshot_restore(NULL, 0, reader, NULL, out_snapshot);
 }
 
 void qsa_snapshot_free(qsa_snapshot *snapshot)

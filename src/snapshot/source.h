@@ -32,6 +32,11 @@ typedef struct qsa_bytes {
 qsa_status qsa_source_take_all(qsa_source *source, uint64_t size, qsa_bytes *out);
 void qsa_bytes_free(const qsa_allocator *allocator, qsa_bytes *bytes);
 
+/* qsa_snapshot_read, or qsa_snapshot_inspect where cache is NULL. at_end (with the reader's context; NULL: none) has the last
+ * word, after all bytes and before anything is published. */
+qsa_status qsa_snapshot_restore(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,
+                                qsa_status (*at_end)(void *context), qsa_snapshot *out_snapshot);
+
 qsa_status qsa_source_bad(const qsa_source *source, const char *what);
 
 #endif

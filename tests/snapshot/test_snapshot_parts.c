@@ -313,7 +313,7 @@ static void another_version_is_refused_with_both_values(void **state)
     refused(&d, QSA_E_UNSUPPORTED, "version 2 in the file, 1 here");
     put_u32(&d, 8, 1);
     put_u32(&d, 12, 1);
-    refused(&d, QSA_E_UNSUPPORTED, "");
+    refused(&d, QSA_E_FORMAT, "reserved is 1, not 0");
     put_u32(&d, 12, 0);
     d.bytes.data[7] = '\r'; /* what a text-mode copy would do */
     refused(&d, QSA_E_FORMAT, "does not begin as one");
