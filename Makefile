@@ -51,11 +51,12 @@ soak: ## a million random verbs against the naive oracle, and ten thousand at 2,
 	@$(call compile,$(PRESET)) --target test_life_walk
 	@$(call build_folder,$(PRESET))/tests/lifecycle/test_life_walk soak 1000000 10000
 
-bench: ## print the figures
+bench: ## print the figures: of the layers, and of the life of a sequence (writes 1 GB into the build folder, and removes it)
 	@tools/setup.sh
 	@$(call configure,$(PRESET))
-	@$(call compile,$(PRESET)) --target qsa_program
+	@$(call compile,$(PRESET)) --target qsa_program --target bench_lifecycle
 	@$(call build_folder,$(PRESET))/qsa bench
+	@$(call build_folder,$(PRESET))/bench/bench_lifecycle 32768 $(call build_folder,$(PRESET))
 
 tidy: ## clang-tidy over our sources
 	@tools/setup.sh check
