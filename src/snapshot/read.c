@@ -159,25 +159,36 @@ static qsa_status read_triples(restore *r)
     return qsa_source_close(&r->source);
 }
 
-/* Largest magnitude among halves, as an integer: its order is that of the numbers, NaN last. */
-static uint16_t worst_half(const uint8_t *bytes, uint64_t size, size_t stride)
+/* Largest magnitude among halves, as an integer: its order is that of the numbers, NaN last. Signed, because that is what
+ * the baseline's vectors can compare. */
+static int16_t worst_half(const uint8_t *bytes, uint64_t size)
 {
-    uint16_t worst = 0;
-    for (uint64_t i = 0; i < size; i += stride) {
-        uint16_t x;
-        memcpy(&x, bytes + i, 2);
-        x &= 0x7fff;
+    int16_t worst = 0;
+    for (uint64_t i = 0; i < size / 2; i++) {
+        int16_t x;
+        memcpy(&x, bytes + 2 * i, 2);
+        x = (int16_t)(x & 0x7fff);
         worst = x > worst ? x : worst;
     }
     return worst;
 }
 
-static uint32_t worst_float(const uint8_t *bytes, uint64_t size)
+static int16_t worst_scale(const uint8_t *chunks, uint64_t size)
 {
-    uint32_t worst = 0;
-    for (uint64_t i = 0; i < size; i += 4) {
-        uint32_t x;
-        memcpy(&x, bytes + i, 4);
+    int16_t worst = 0;
+    for (uint64_t i = 0; i < size; i += QSA_V_CHUNK_BYTES) {
+        int16_t scale = worst_half(chunks + i, sizeof scale);
+        worst = scale > worst ? scale : worst;
+    }
+    return worst;
+}
+
+static int32_t worst_float(const uint8_t *bytes, uint64_t size)
+{
+    int32_t worst = 0;
+    for (uint64_t i = 0; i < size / 4; i++) {
+        int32_t x;
+        memcpy(&x, bytes + 4 * i, 4);
         x &= 0x7fffffff;
         worst = x > worst ? x : worst;
     }
@@ -192,11 +203,11 @@ static bool stored_values_possible(const uint8_t *bytes, uint64_t size, enum qsa
     case QSA_ELEMENT_F32:
         return worst_float(bytes, size) <= 0x5c000000;
     case QSA_ELEMENT_BF16:
-        return worst_half(bytes, size, 2) <= 0x5c00;
+        return worst_half(bytes, size) <= 0x5c00;
     case QSA_ELEMENT_F16:
-        return worst_half(bytes, size, 2) < 0x7c00;
+        return worst_half(bytes, size) < 0x7c00;
     default:
-        return worst_half(bytes, size, QSA_V_CHUNK_BYTES) < 0x7c00;
+        return worst_scale(bytes, size) < 0x7c00;
     }
 }
 
