@@ -29,6 +29,8 @@ struct qsa_ggml_pass {
     uint32_t tokens;
     atomic_int status; /* the first qsa_status that was not QSA_OK */
     char detail[DETAIL_BYTES];
+    void (*phase_begins)(void *user, uint32_t phase); /* NULL: nobody is told */
+    void *observer;
     layer_nodes layers[];
 };
 
@@ -78,6 +80,12 @@ void qsa_ggml_pass_run(qsa_ggml_pass *pass, qsa_step *step, uint32_t tokens)
     pass->tokens = tokens;
     pass->detail[0] = '\0';
     atomic_store(&pass->status, QSA_OK);
+}
+
+void qsa_ggml_pass_observe(qsa_ggml_pass *pass, void (*phase_begins)(void *user, uint32_t phase), void *user)
+{
+    pass->phase_begins = phase_begins;
+    pass->observer = user;
 }
 
 qsa_status qsa_ggml_pass_status(const qsa_ggml_pass *pass)
@@ -169,6 +177,13 @@ static qsa_strided strided_one_head(const struct ggml_tensor *tensor)
     return (qsa_strided){tensor->data, tensor->nb[1] / sizeof(float), 0};
 }
 
+static void tell(const qsa_ggml_pass *pass, uint32_t phase)
+{
+    if (pass->phase_begins != NULL) {
+        pass->phase_begins(pass->observer, phase);
+    }
+}
+
 static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user)
 {
     (void)nth;
@@ -177,6 +192,7 @@ static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user)
     if (ith != 0) {
         return; /* ggml calls a node from all its threads; one announces the layer */
     }
+    tell(pass, 0); /* announcing belongs to the first phase */
     layer->announced = false;
     if (qsa_ggml_pass_status(pass) != QSA_OK) {
         return;
@@ -205,6 +221,9 @@ static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user)
     (void)out;
     const phase_node *node = user;
     qsa_ggml_pass *pass = node->layer->pass;
+    if (ith == 0 && node->phase > 0) {
+        tell(pass, node->phase);
+    }
     const uint32_t parts = nth < QSA_MAX_PARTS ? (uint32_t)nth : QSA_MAX_PARTS;
     /* A part of the phase in which another part failed still runs: so the step knows the lowest error. */
     if ((uint32_t)ith >= parts || !node->layer->announced) {

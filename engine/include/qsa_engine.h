@@ -90,6 +90,7 @@ typedef struct qsa_context_options {
     qsa_kv_type kv;       /* default QSA_KV_BF16 */
     qsa_profile index;    /* default QSA_PROFILE_BF16 */
     uint32_t checkpoints; /* states that a session keeps to go back to, 0 .. 32; default 8 (qsa_session_want) */
+    bool profile;         /* take the time of each part of the model (qsa_context_get_profile); default false */
 } qsa_context_options;
 
 void qsa_context_options_init(qsa_context_options *options);
@@ -104,6 +105,36 @@ typedef struct qsa_context_stats {
     const char *isa;
 } qsa_context_stats;
 void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats);
+
+/* What a forward pass consists of. */
+typedef enum qsa_model_part {
+    QSA_PART_EMBEDDING = 0,   /* rows of the embedding, into every stream */
+    QSA_PART_NGRAM,           /* n-gram table and all that follows from its rows */
+    QSA_PART_HYPER,           /* hyper-connections: norms, mixing, adding to the residual; the last mixer too */
+    QSA_PART_DELTA,           /* delta nets with their projections */
+    QSA_PART_EXPERTS,         /* router, experts, shared expert */
+    QSA_PART_QSA_PROJECTIONS, /* of QSA layers: q, gate, k, v, index */
+    QSA_PART_QSA_APPEND,      /* libqsa's phases */
+    QSA_PART_QSA_SCAN,
+    QSA_PART_QSA_SELECT,
+    QSA_PART_QSA_ATTEND,
+    QSA_PART_QSA_OUTPUT, /* gate and output projection */
+    QSA_PART_HEAD,       /* logits */
+    QSA_PART_OTHER,      /* checks, begin and commit of the step, building graphs, copies of logits and states */
+    QSA_PART_COUNT
+} qsa_model_part;
+
+/* "n-gram table", "QSA scan", ...; "?" for a number that is none. Static storage. */
+const char *qsa_model_part_name(qsa_model_part part);
+
+/* Wall time of all calls of qsa_batch_run since the context was created, also those within qsa_session_feed and
+ * qsa_session_want; the parts together are all of it. */
+typedef struct qsa_context_profile {
+    uint64_t batches, tokens; /* that were run */
+    uint64_t part_ns[QSA_PART_COUNT];
+} qsa_context_profile;
+/* Zeros without options.profile. */
+void qsa_context_get_profile(const qsa_context *context, qsa_context_profile *out_profile);
 
 /* ---- sessions: one token list each ---- */
 
@@ -136,6 +167,14 @@ qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size
  * called after each chunk with the number of tokens fed; NULL: none. On an error all chunks before it stay fed. */
 qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
                             void (*progress)(void *user, size_t fed), void *user);
+
+/* For measurements only: makes the session `tokens` longer without running the model, so that a depth of hundreds of
+ * thousands takes seconds. K, V and index get pseudo-random numbers of the size of projections, through the same steps and
+ * commits as real ones; the recurrent states small ones; the list valid ids. The same seed, length and chunk size give the same state.
+ * What the session says from there on has no meaning, and takes the time that a session of this length takes.
+ * Errors, with nothing changed: QSA_E_ARGUMENT (no session, 0 tokens), QSA_E_FULL, QSA_E_MEMORY, QSA_E_LIMIT (positions),
+ * QSA_E_IO (threads). */
+qsa_status qsa_session_fill(qsa_session *session, uint64_t tokens, uint64_t seed);
 
 /* What of a wanted list was there already. */
 typedef struct qsa_reuse {

@@ -113,6 +113,10 @@ qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poin
 {
     const attention_weights *w = &b->weights->layers[layer].attention;
     projections p = project(b, w, x);
+    struct ggml_tensor *const all[] = {p.sources.q, p.sources.k, p.sources.v, p.sources.index_q, p.sources.raw_key};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ggml_build_forward_expand(b->graph, all[i]);
+    }
     uint32_t qsa_layer = 0;
     for (uint32_t i = 0; i < layer; i++) {
         qsa_layer += b->shape->kinds[i] == LAYER_QSA;
@@ -123,6 +127,7 @@ qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poin
         return engine_fail(status, "layer %u: %s", layer, qsa_ggml_pass_detail(pass));
     }
     attention = tapped(b, tap, layer, &p.sources, attention);
+    next_part(b, attention, QSA_PART_QSA_OUTPUT);
     attention = ggml_custom_inplace(b->context, attention, &p.gate, 1, run_gate, GGML_N_TASKS_MAX, NULL);
     *out_y = matrix_product(b->context, w->output, attention);
     return QSA_OK;

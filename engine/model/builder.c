@@ -19,3 +19,31 @@ struct ggml_tensor *custom_node(graph_builder *b, int64_t n0, int64_t n1, int64_
     return ggml_custom_4d(b->context, GGML_TYPE_F32, n0, n1, n2, 1, sources, source_count, run, GGML_N_TASKS_MAX,
                           params);
 }
+
+/* ---- parts ---- */
+
+typedef struct entrance {
+    part_clock *clock;
+    qsa_model_part part;
+} entrance;
+
+static void run_entrance(struct ggml_tensor *out, int ith, int nth, void *user)
+{
+    (void)out;
+    (void)nth;
+    const entrance *at = user;
+    if (ith == 0) {
+        part_clock_enter(at->clock, at->part);
+    }
+}
+
+void next_part(graph_builder *b, struct ggml_tensor *done, qsa_model_part next)
+{
+    ggml_build_forward_expand(b->graph, done);
+    if (b->clock != NULL) {
+        /* A node of its own, which costs a barrier: so a graph without a clock has none of it. */
+        const entrance at = {b->clock, next};
+        ggml_build_forward_expand(b->graph, ggml_custom_4d(b->context, GGML_TYPE_F32, 1, 1, 1, 1, NULL, 0, run_entrance,
+                                                           1, keep_params(b, &at, sizeof at)));
+    }
+}

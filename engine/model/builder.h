@@ -4,6 +4,7 @@
 #define QSA_ENGINE_MODEL_BUILDER_H
 
 #include "model/library.h"
+#include "model/part_clock.h"
 #include "model/shape.h"
 #include "model/weights.h"
 
@@ -29,12 +30,16 @@ typedef struct graph_builder {
     const batch_segment *segments; /* read when the graph runs */
     size_t segment_count;
     uint32_t tokens;
+    part_clock *clock;     /* NULL: nobody takes the time */
     unsigned char *params; /* of the custom nodes: must live until the graph has run */
     size_t params_used, params_bytes;
 } graph_builder;
 
 /* Copies a custom node's parameters to where they live until the graph has run. */
 void *keep_params(graph_builder *b, const void *params, size_t bytes);
+
+/* What was built so far up to `done` is complete when what is built from here on, which belongs to `next`, begins. */
+void next_part(graph_builder *b, struct ggml_tensor *done, qsa_model_part next);
 
 /* A node of our own: f32 [n0, n1, n2], computed from sources by all threads. */
 struct ggml_tensor *custom_node(graph_builder *b, int64_t n0, int64_t n1, int64_t n2, struct ggml_tensor **sources,

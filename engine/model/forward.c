@@ -24,7 +24,8 @@ struct forward {
     ggml_gallocr_t allocator;
     struct ggml_threadpool *pool;
     int threads;
-    void *meta; /* names and shapes of one graph */
+    part_clock *clock; /* NULL: nobody takes the time */
+    void *meta;        /* names and shapes of one graph */
     size_t meta_bytes;
     unsigned char *params;
     void *work; /* ggml's scratch */
@@ -90,8 +91,27 @@ static qsa_status reserve(forward *f, uint32_t chunk)
     return forward_prepare(f, &batch);
 }
 
+static void enter_phase(void *user, uint32_t phase)
+{
+    static const qsa_model_part parts[QSA_PHASES] = {QSA_PART_QSA_APPEND, QSA_PART_QSA_SCAN, QSA_PART_QSA_SELECT,
+                                                     QSA_PART_QSA_ATTEND};
+    part_clock_enter(user, parts[phase]);
+}
+
+static qsa_status create_pass(forward *f, const qsa_cache *cache)
+{
+    const qsa_status status = qsa_ggml_pass_create(cache, &f->pass);
+    if (status != QSA_OK) {
+        return engine_fail(status, "the QSA layers: %s", qsa_status_name(status));
+    }
+    if (f->clock != NULL) {
+        qsa_ggml_pass_observe(f->pass, enter_phase, f->clock);
+    }
+    return QSA_OK;
+}
+
 qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32_t chunk, uint32_t threads,
-                          forward **out_forward)
+                          part_clock *clock, forward **out_forward)
 {
     forward *f = calloc(1, sizeof *f);
     if (f == NULL) {
@@ -99,10 +119,8 @@ qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32
     }
     f->model = model;
     f->threads = (int)forward_threads(threads);
-    qsa_status status = qsa_ggml_pass_create(cache, &f->pass);
-    if (status != QSA_OK) {
-        status = engine_fail(status, "the QSA layers: %s", qsa_status_name(status));
-    }
+    f->clock = clock;
+    qsa_status status = create_pass(f, cache);
     if (status == QSA_OK) {
         status = allocate_fixed(f);
     }
@@ -163,6 +181,7 @@ static qsa_status build(forward *f, const forward_batch *batch)
         .segments = batch->segments,
         .segment_count = batch->segment_count,
         .tokens = batch->tokens,
+        .clock = f->clock,
         .params = f->params,
         .params_bytes = graph_params_bytes(&f->model->shape),
     };
@@ -227,6 +246,7 @@ qsa_status forward_run(forward *f, qsa_step *step, const float **out_logits)
     fesetenv(FE_DFL_ENV);
     const enum ggml_status computed = ggml_graph_compute(f->graph, &f->plan);
     fesetenv(&callers);
+    part_clock_enter(f->clock, QSA_PART_OTHER);
     if (computed != GGML_STATUS_SUCCESS) {
         return engine_fail(QSA_E_IO, "the graph was not computed: %s", ggml_status_to_string(computed));
     }

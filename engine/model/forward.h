@@ -26,9 +26,10 @@ typedef struct forward_batch {
  * more would only wait for each other. No result depends on it. */
 uint32_t forward_threads(uint32_t asked);
 
-/* Reserves memory for batches of chunk tokens. Errors: QSA_E_MEMORY, QSA_E_IO (threads). */
+/* Reserves memory for batches of chunk tokens. clock, unless NULL, is told of each part as it begins; it must outlive the
+ * pass. Errors: QSA_E_MEMORY, QSA_E_IO (threads). */
 qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32_t chunk, uint32_t threads,
-                          forward **out_forward);
+                          part_clock *clock, forward **out_forward);
 void forward_destroy(forward *f);
 
 uint64_t forward_bytes(const forward *f);

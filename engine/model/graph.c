@@ -44,16 +44,29 @@ static struct ggml_tensor *ngram_input(graph_builder *b, forward_graph *g)
     return ggml_reshape_2d(b->context, rows, b->shape->embedding, b->tokens);
 }
 
+/* What a sub-layer, which is part `next`, reads of the residual. */
+static hyper_input read_for(graph_builder *b, const hyper_weights *weights, struct ggml_tensor *residual,
+                            qsa_model_part next)
+{
+    const hyper_input input = hyper_read(b, weights, residual);
+    ggml_build_forward_expand(b->graph, input.x);
+    next_part(b, input.gains, next);
+    return input;
+}
+
 static qsa_status add_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
                             struct ggml_tensor *ngram, struct ggml_tensor **residual)
 {
     const layer_weights *w = &b->weights->layers[layer];
+    const bool is_qsa = b->shape->kinds[layer] == LAYER_QSA;
     struct ggml_tensor *r = *residual, *y = NULL;
     if (b->shape->has_ngram[layer]) {
+        next_part(b, r, QSA_PART_NGRAM);
         r = ngram_layer(b, layer, r, ngram);
     }
-    const hyper_input mixer = hyper_read(b, &w->hyper_mixer, r);
-    if (b->shape->kinds[layer] == LAYER_QSA) {
+    next_part(b, r, QSA_PART_HYPER);
+    const hyper_input mixer = read_for(b, &w->hyper_mixer, r, is_qsa ? QSA_PART_QSA_PROJECTIONS : QSA_PART_DELTA);
+    if (is_qsa) {
         const qsa_status status = attention_layer(b, pass, tap, layer, mixer.x, &y);
         if (status != QSA_OK) {
             return status;
@@ -61,11 +74,12 @@ static qsa_status add_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poi
     } else {
         y = delta_layer(b, layer, mixer.x);
     }
+    next_part(b, y, QSA_PART_HYPER);
     r = hyper_write(b, r, &mixer, y);
-    const hyper_input experts = hyper_read(b, &w->hyper_experts, r);
-    *residual = hyper_write(b, r, &experts, experts_layer(b, layer, experts.x));
-    /* Layer by layer, as ggml walks the sources by recursion. */
-    ggml_build_forward_expand(b->graph, *residual);
+    const hyper_input experts = read_for(b, &w->hyper_experts, r, QSA_PART_EXPERTS);
+    y = experts_layer(b, layer, experts.x);
+    next_part(b, y, QSA_PART_HYPER);
+    *residual = hyper_write(b, r, &experts, y);
     return QSA_OK;
 }
 
@@ -78,8 +92,10 @@ static void add_head(graph_builder *b, struct ggml_tensor *residual, uint32_t wa
     rows = ggml_get_rows(b->context, rows, g->wanted);
     rows = ggml_reshape_3d(b->context, rows, e, streams, wanted);
     const hyper_input last = hyper_read(b, &b->weights->hyper_head, rows);
+    next_part(b, last.x, QSA_PART_HEAD);
     g->logits = matrix_product(b->context, b->weights->output, last.x);
     ggml_set_output(g->logits);
+    ggml_build_forward_expand(b->graph, g->logits);
 }
 
 qsa_status graph_build(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t wanted,
@@ -87,8 +103,13 @@ qsa_status graph_build(graph_builder *b, qsa_ggml_pass *pass, const tap_point *t
 {
     forward_graph g = {0};
     g.tokens = input_ids(b, b->tokens);
+    next_part(b, g.tokens, QSA_PART_EMBEDDING);
     struct ggml_tensor *residual = first_residual(b, g.tokens);
     struct ggml_tensor *ngram = ngram_input(b, &g);
+    if (ngram != NULL) {
+        next_part(b, residual, QSA_PART_NGRAM);
+        ggml_build_forward_expand(b->graph, ngram);
+    }
     for (uint32_t layer = 0; layer < b->shape->layers; layer++) {
         const qsa_status status = add_layer(b, pass, tap, layer, ngram, &residual);
         if (status != QSA_OK) {
@@ -97,7 +118,6 @@ qsa_status graph_build(graph_builder *b, qsa_ggml_pass *pass, const tap_point *t
     }
     if (wanted > 0) {
         add_head(b, residual, wanted, &g);
-        ggml_build_forward_expand(b->graph, g.logits);
     }
     *out_graph = g;
     return QSA_OK;

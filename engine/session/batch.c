@@ -143,15 +143,15 @@ static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const floa
 
 /* ---- after the commit: nothing here can fail ---- */
 
-static void move_on(qsa_session *s, const qsa_batch_item *item)
+void session_move_on(qsa_session *s, const int32_t *tokens, uint64_t n)
 {
     session_state *old = s->now;
-    memcpy(s->ids + old->tokens, item->tokens, item->n * sizeof *s->ids);
+    memcpy(s->ids + old->tokens, tokens, n * sizeof *s->ids);
     s->now = s->spare;
-    s->now->tokens = old->tokens + item->n;
+    s->now->tokens = old->tokens + n;
     s->spare = old;
     s->fed = true;
-    s->context->tokens += item->n;
+    s->context->tokens += n;
 }
 
 static uint64_t last_place(const qsa_session *s)
@@ -164,7 +164,7 @@ static void publish(qsa_context *c, const qsa_batch_item *item, const float *log
 {
     const size_t vocabulary = c->model->shape.vocabulary;
     qsa_session *s = item->session;
-    move_on(s, item);
+    session_move_on(s, item->tokens, item->n);
     s->now->has_logits = item->logits > 0;
     if (item->logits > 0) {
         memcpy(item->out_logits, logits, item->logits * vocabulary * sizeof *logits);
@@ -192,7 +192,7 @@ static qsa_status reserve_all(const qsa_batch_item *items, size_t n)
     return status;
 }
 
-qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n)
+static qsa_status run_batch(qsa_context *context, const qsa_batch_item *items, size_t n)
 {
     uint32_t tokens = 0;
     qsa_status status = check_items(context, items, n, &tokens);
@@ -220,6 +220,16 @@ qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size
     }
     if (status == QSA_OK) {
         publish_all(context, items, n, logits);
+        part_clock_count(context->clock, tokens);
     }
+    return status;
+}
+
+qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n)
+{
+    part_clock *clock = context == NULL ? NULL : context->clock;
+    part_clock_start(clock);
+    const qsa_status status = run_batch(context, items, n);
+    part_clock_stop(clock);
     return status;
 }

@@ -23,6 +23,7 @@ void qsa_context_options_init(qsa_context_options *options)
         .kv = QSA_KV_BF16,
         .index = QSA_PROFILE_BF16,
         .checkpoints = DEFAULT_CHECKPOINTS,
+        .profile = false,
     };
 }
 
@@ -124,7 +125,8 @@ qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options 
         status = allocate_batch(c);
     }
     if (status == QSA_OK) {
-        status = forward_create(model, c->cache, c->options.chunk, c->options.threads, &c->pass);
+        c->clock = c->options.profile ? &c->own_clock : NULL;
+        status = forward_create(model, c->cache, c->options.chunk, c->options.threads, c->clock, &c->pass);
     }
     if (status != QSA_OK) {
         qsa_context_destroy(c);
@@ -160,6 +162,11 @@ void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_st
     out_stats->state_bytes = context->state_bytes;
     out_stats->compute_bytes = forward_bytes(context->pass);
     out_stats->isa = qsa_cache_isa(context->cache);
+}
+
+void qsa_context_get_profile(const qsa_context *context, qsa_context_profile *out_profile)
+{
+    *out_profile = context->own_clock.profile;
 }
 
 void qsa_context_set_tap(qsa_context *context, const qsa_tap *tap)

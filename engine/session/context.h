@@ -38,6 +38,8 @@ struct qsa_context {
     qsa_config config;           /* without norms */
     qsa_cache *cache;
     forward *pass;
+    part_clock *clock; /* &own_clock, or NULL without options.profile */
+    part_clock own_clock;
     qsa_tap tap; /* layer NULL: none */
     qsa_session *sessions;
     uint32_t session_count;
@@ -64,6 +66,8 @@ void session_link(qsa_session *s);
 
 /* Room for that many token ids. Errors: QSA_E_MEMORY. */
 qsa_status session_reserve(qsa_session *s, uint64_t tokens);
+/* Those n tokens follow, and what led to `spare` is the present state from now on. */
+void session_move_on(qsa_session *s, const int32_t *tokens, uint64_t n);
 /* Keeps the present end as a place to go back to. */
 void session_keep_place(qsa_session *s);
 /* Feeds in chunks; progress counts from `before`. Errors: as qsa_session_feed. */

@@ -64,6 +64,10 @@ qsa_status qsa_ggml_layer(qsa_ggml_pass *pass, struct ggml_context *context, uin
 /* The step that the next run of the graph belongs to, and the tokens of all its entries; clears the status. */
 void qsa_ggml_pass_run(qsa_ggml_pass *pass, qsa_step *step, uint32_t tokens);
 
+/* For profiles: phase_begins is called on one of the graph's threads before each phase of a layer, when the phase before it,
+ * or what the layer needs, is complete. NULL (as created): nobody is told. */
+void qsa_ggml_pass_observe(qsa_ggml_pass *pass, void (*phase_begins)(void *user, uint32_t phase), void *user);
+
 /* The first status that was not QSA_OK since qsa_ggml_pass_run; QSA_OK if all went well. */
 qsa_status qsa_ggml_pass_status(const qsa_ggml_pass *pass);
 

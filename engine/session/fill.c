@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session of any depth without reading a prompt: what a measurement at that depth needs, made in the cache directly. */
+#include "base/error.h"
+#include "model/state.h"
+#include "session/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP_TOKENS = 512 };
+
+/* Of the recurrent states: small beside what tokens add to them. */
+static const float STATE_SIZE = 1.0f / 128;
+
+/* ---- made-up numbers ---- */
+
+/* SplitMix64. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+/* From -size to size. */
+static void fill_floats(uint64_t *random, float *out, size_t n, float size)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (float)(int32_t)(uint32_t)(next_random(random) >> 32) / 2147483648.0f * size;
+    }
+}
+
+static void fill_ids(uint64_t *random, int32_t *out, uint64_t n, uint32_t vocabulary)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        out[i] = (int32_t)((next_random(random) >> 32) * vocabulary >> 32);
+    }
+}
+
+/* ---- K, V and index ---- */
+
+/* Rows of one table stand for all projections: each layer of each step reads k, v and raw key from other rows on. */
+typedef struct filler {
+    qsa_context *context;
+    qsa_threads *threads;
+    uint64_t random;
+    uint32_t step_tokens;
+    size_t row;   /* floats */
+    float *table; /* [2 * step_tokens][row] */
+    int32_t *ids; /* of the new tokens */
+} filler;
+
+static qsa_strided rows_of(filler *f, size_t head_stride)
+{
+    const uint64_t first = (next_random(&f->random) >> 32) % f->step_tokens;
+    return (qsa_strided){f->table + first * f->row, f->row, head_stride};
+}
+
+static qsa_status fill_layer(filler *f, qsa_step *step, uint32_t layer)
+{
+    const qsa_config *c = &f->context->config;
+    const qsa_strided unread = {f->table, 0, 0}; /* without output there are no queries */
+    qsa_tensors tensors = {.q = unread, .index_q = unread};
+    tensors.k = rows_of(f, c->head_dim);
+    tensors.v = rows_of(f, c->head_dim);
+    tensors.raw_key = rows_of(f, 0);
+    return qsa_threads_layer(f->threads, step, layer, &tensors, &(qsa_output){NULL, 0, 0});
+}
+
+static qsa_status fill_step(filler *f, qsa_seq seq, int64_t position, uint32_t tokens)
+{
+    const qsa_entry entry = {seq, position, tokens, NULL};
+    qsa_step *step = NULL;
+    qsa_status status = qsa_step_begin(f->context->cache, &entry, 1, &step);
+    for (uint32_t layer = 0; status == QSA_OK && layer < f->context->config.layers; layer++) {
+        status = fill_layer(f, step, layer);
+    }
+    if (step == NULL) {
+        return fail_as_library(status);
+    }
+    status = qsa_step_commit(step, NULL); /* after a failed layer: its error, as abort */
+    return status == QSA_OK ? QSA_OK : fail_as_library(status);
+}
+
+/* The session's sequence holds what it held before. One that was never fed has no anchor yet, which only a new one has. */
+static void undo(qsa_session *s)
+{
+    qsa_cache *cache = s->context->cache;
+    if (s->fed) {
+        (void)qsa_seq_rewind(cache, s->seq, s->anchor + (int64_t)s->now->tokens);
+        return;
+    }
+    (void)qsa_seq_close(cache, s->seq);
+    (void)qsa_seq_open(cache, &s->seq); /* in the place that was just left */
+}
+
+static qsa_status fill_sequence(filler *f, qsa_session *s, uint64_t tokens)
+{
+    const int64_t begin = s->anchor + (int64_t)s->now->tokens;
+    for (uint64_t done = 0; done < tokens;) {
+        const uint64_t n = tokens - done < f->step_tokens ? tokens - done : f->step_tokens;
+        const qsa_status status = fill_step(f, s->seq, begin + (int64_t)done, (uint32_t)n);
+        if (status != QSA_OK) {
+            if (done > 0) {
+                undo(s);
+            }
+            return status;
+        }
+        done += n;
+    }
+    return QSA_OK;
+}
+
+/* ---- the whole ---- */
+
+static qsa_status check_fill(const qsa_session *s, uint64_t tokens)
+{
+    if (s == NULL || tokens == 0) {
+        return engine_fail(QSA_E_ARGUMENT, "qsa_session_fill: no session, or no tokens");
+    }
+    const qsa_context *c = s->context;
+    if (tokens > c->options.context - c->tokens) {
+        return engine_fail(QSA_E_FULL, "the context is full: %llu tokens stored, %llu more, room for %u",
+                           (unsigned long long)c->tokens, (unsigned long long)tokens, c->options.context);
+    }
+    return QSA_OK;
+}
+
+static qsa_status filler_create(qsa_session *s, uint64_t tokens, uint64_t seed, filler *out)
+{
+    qsa_context *c = s->context;
+    const uint32_t chunk = c->options.chunk, step = chunk < STEP_TOKENS ? chunk : STEP_TOKENS;
+    const size_t kv = (size_t)c->config.kv_heads * c->config.head_dim;
+    const size_t row = kv > c->config.index_dim ? kv : c->config.index_dim, floats = 2 * (size_t)step * row;
+    *out = (filler){.context = c, .random = seed, .step_tokens = step, .row = row};
+    out->table = malloc(floats * sizeof *out->table);
+    out->ids = malloc(tokens * sizeof *out->ids);
+    if (out->table == NULL || out->ids == NULL) {
+        return engine_fail(QSA_E_MEMORY, "no memory for made-up tokens");
+    }
+    fill_floats(&out->random, out->table, floats, 1.0f);
+    fill_ids(&out->random, out->ids, tokens, c->model->shape.vocabulary);
+    const qsa_status status = qsa_threads_create(forward_threads(c->options.threads), &out->threads);
+    return status == QSA_OK ? session_reserve(s, s->now->tokens + tokens) : fail_as_library(status);
+}
+
+static void filler_free(filler *f)
+{
+    qsa_threads_destroy(f->threads);
+    free(f->ids);
+    free(f->table);
+}
+
+qsa_status qsa_session_fill(qsa_session *session, uint64_t tokens, uint64_t seed)
+{
+    qsa_status status = check_fill(session, tokens);
+    if (status != QSA_OK) {
+        return status;
+    }
+    filler f;
+    status = filler_create(session, tokens, seed, &f);
+    if (status == QSA_OK) {
+        status = fill_sequence(&f, session, tokens);
+    }
+    if (status == QSA_OK) {
+        fill_floats(&f.random, session->spare->floats, state_floats(&session->context->model->shape), STATE_SIZE);
+        session_move_on(session, f.ids, tokens);
+        session->now->has_logits = 0;
+        session_keep_place(session);
+    }
+    filler_free(&f);
+    return status;
+}
