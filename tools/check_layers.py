@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-LIBRARY_ORDER = ["base", "kernels", "run", "index", "cache", "select", "attend", "step", "snapshot"]
+LIBRARY_ORDER = ["base", "kernels", "run", "index", "select", "attend", "device", "cache", "step", "snapshot"]
 ENGINE_ORDER = ["base", "file", "text", "model", "session", "quoter"]
 PUBLIC = {"include", "ggml/include", "engine/include"}
 

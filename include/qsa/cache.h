@@ -83,7 +83,7 @@ QSA_API qsa_status qsa_seq_rewind(qsa_cache *cache, qsa_seq seq, int64_t to);
 
 /* anchor = upto. O(freed pages) if a multiple of the ratio is dropped, or everything; otherwise the groups are cut anew from
  * the new anchor: the run is packed into private pages and its pooled keys rebuilt from raw keys, O(bytes).
- * Errors: QSA_E_RANGE; to re-pack QSA_E_FULL (as many free pages as the rest of the run needs) and QSA_E_MEMORY. */
+ * Errors: QSA_E_RANGE; to re-pack QSA_E_FULL (as many free pages as the rest of the run needs). */
 QSA_API qsa_status qsa_seq_evict(qsa_cache *cache, qsa_seq seq, int64_t upto);
 
 /* Takes out a span: a prefix as evict, a suffix (or everything) as rewind; an empty span changes nothing.

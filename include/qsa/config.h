@@ -56,6 +56,9 @@ typedef struct qsa_norm_weights {
     const float *index_k; /* [index_dim] */
 } qsa_norm_weights;
 
+/* Where the pages lie and the work is done (device.h). */
+typedef struct qsa_device qsa_device;
+
 /* Where the library takes memory from. allocate returns memory aligned to `alignment` (a power of two) or NULL. */
 typedef struct qsa_allocator {
     void *(*allocate)(void *context, size_t size_bytes, size_t alignment);
@@ -94,9 +97,10 @@ typedef struct qsa_config {
     uint32_t max_parts;       /* parts a phase can be divided into usefully; default 8 */
 
     const qsa_allocator *allocator; /* NULL: the C library's. Copied */
+    qsa_device *device;             /* NULL: the host. It must outlive the cache */
 } qsa_config;
 
-/* Bytes that qsa_cache_create allocates. No step allocates; snapshots, checks and a re-packing eviction do. */
+/* Bytes that qsa_cache_create allocates. No step and no verb allocates; snapshots, checks and digests do. */
 typedef struct qsa_memory_plan {
     uint64_t total_bytes;     /* of all below */
     uint64_t kv_bytes;        /* K and V pages of all layers */

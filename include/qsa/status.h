@@ -41,7 +41,8 @@ typedef enum qsa_status {
     QSA_E_ORDER,       /* a layer or phase missing, repeated or out of order */
     QSA_E_UNSUPPORTED, /* this processor, build or file cannot do what was asked */
     QSA_E_FORMAT,      /* bytes from outside (file, snapshot) that do not have the promised form */
-    QSA_E_IO,          /* the operating system refused: file, memory map, device */
+    QSA_E_IO,          /* the operating system refused: file, memory map */
+    QSA_E_DEVICE,      /* a device failed: lost, out of its own resources, a program that it cannot build */
     QSA_STATUS_COUNT
 } qsa_status;
 

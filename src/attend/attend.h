@@ -3,7 +3,7 @@
 #ifndef QSA_ATTEND_ATTEND_H
 #define QSA_ATTEND_ATTEND_H
 
-#include "cache/cache.h"
+#include "kernels/kernels.h"
 
 /* Query heads that go through a row together: they share the loads of K and V. */
 enum { QSA_HEADS_AT_ONCE = 16 };
@@ -26,12 +26,8 @@ typedef struct qsa_attend_scratch {
 } qsa_attend_scratch;
 
 /* Longest row and most blocks of it, for any query of a configuration. */
-uint32_t qsa_row_limit(const qsa_layout *layout, uint32_t budget);
-uint32_t qsa_block_limit(const qsa_layout *layout, uint32_t budget);
-
-/* Fills row with the tokens of groups [n_groups] (ascending, from the anchor), then n_tail tokens from offset `tail`. */
-void qsa_row_gather(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t layer, uint32_t kv_head,
-                    const uint32_t *groups, uint32_t n_groups, uint64_t tail, uint32_t n_tail, qsa_row_view *row);
+uint32_t qsa_row_limit(uint32_t ratio, uint32_t budget);
+uint32_t qsa_block_limit(uint32_t ratio, uint32_t budget);
 
 /* The factor c on a query: log2(e) / sqrt(D), rounded once. */
 float qsa_query_scale(uint32_t head_dim);

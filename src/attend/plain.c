@@ -3,7 +3,9 @@
 #include "attend/attend.h"
 #include "base/float_env.h"
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/shape.h"
+#include "base/status.h"
 
 #include <inttypes.h>
 #include <qsa/attend.h>

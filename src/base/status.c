@@ -25,6 +25,7 @@ const char *qsa_status_name(qsa_status status)
         [QSA_E_UNSUPPORTED] = "QSA_E_UNSUPPORTED",
         [QSA_E_FORMAT] = "QSA_E_FORMAT",
         [QSA_E_IO] = "QSA_E_IO",
+        [QSA_E_DEVICE] = "QSA_E_DEVICE",
     };
     if ((unsigned)status >= QSA_STATUS_COUNT)
         return "QSA_E_?";

@@ -19,12 +19,9 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "cache/layout.h"
-#include "index/pool.h"
-#include "kernels/kernels.h"
+#include "device/device.h"
 
 #include <qsa/cache.h>
-#include <stdatomic.h>
 
 typedef struct qsa_sequence {
     int64_t anchor, frontier, frame;
@@ -38,23 +35,17 @@ typedef struct qsa_sequence {
     uint32_t *tables; /* [2 * layout.pages]: dropping pages in front moves `table` on, and seldom moves entries */
 } qsa_sequence;
 
-/* Counters that parts of a phase add to. */
-typedef struct qsa_work {
-    atomic_uint_fast64_t keys_pooled, groups_scored, groups_chosen, k_rows_read;
-} qsa_work;
-
 struct qsa_step;
 
 struct qsa_cache {
     qsa_config config; /* norms and allocator NULL */
     qsa_allocator allocator;
-    const qsa_kernels *kernels;
     qsa_layout layout;
     qsa_rotary rotary;
 
-    float *weights; /* [layers]: q, k [head_dim], index_q, index_k [index_dim] */
-    uint8_t *arena[QSA_ARENA_COUNT];
-    qsa_triple *triples; /* [pages][64], relative to the frame */
+    float *weights;      /* [layers]: q, k [head_dim], index_q, index_k [index_dim] */
+    qsa_store *store;    /* the pages, on whatever device */
+    qsa_triple *triples; /* [pages][64], relative to the frame; always the host's */
 
     uint32_t *references; /* [pages] */
     uint32_t *free_pages; /* [pages] stack */
@@ -63,6 +54,7 @@ struct qsa_cache {
     qsa_sequence *sequences; /* [max_sequences] */
     uint32_t *tables;        /* [max_sequences][2 * pages] */
     uint32_t *page_map;      /* [2 * pages] working memory of qsa_cache_compact */
+    float *page_cos_sin;     /* [page_groups][2 * pairs] working memory of qsa_page_pool */
 
     struct qsa_step *step; /* its working memory; owned by room step */
     bool step_open;
@@ -71,29 +63,25 @@ struct qsa_cache {
     qsa_work work;
 };
 
-typedef struct qsa_layer_weights {
-    const float *q, *k, *index_q, *index_k;
-} qsa_layer_weights;
-
-qsa_layer_weights qsa_cache_weights(const qsa_cache *cache, uint32_t layer);
-
-/* Where a token lies. */
-typedef struct qsa_place {
-    uint32_t page, slot;
-} qsa_place;
-
 /* ---- pages ---- */
 
 /* Takes a free page, reference count 1. The caller has checked n_free. */
 uint32_t qsa_page_take(qsa_cache *cache);
 /* Drops one reference; the page becomes free with the last. */
 void qsa_page_drop(qsa_cache *cache, uint32_t page);
-/* Copies a page, all layers and kinds. */
-void qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to);
-/* Exchanges the contents of two pages. */
-void qsa_page_swap(qsa_cache *cache, uint32_t a, uint32_t b);
-/* Copies one token slot, all layers: K, V, raw key, triple. */
-void qsa_slot_copy(qsa_cache *cache, qsa_place from, qsa_place to);
+/* Copies a page, all layers and kinds. The device may fail; then `to` holds anything. */
+qsa_status qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to);
+/* Exchanges the contents and reference counts of two pages. A device that fails has exchanged
+ * nothing, unless it is lost and the pages with it. */
+qsa_status qsa_page_swap(qsa_cache *cache, uint32_t a, uint32_t b);
+/* Copies n consecutive slots within pages, all layers: K, V, raw key, triple. */
+qsa_status qsa_slots_copy(qsa_cache *cache, qsa_place from, qsa_place to, uint32_t n);
+/* Pools n consecutive groups of one page from its raw keys and triples, all layers. */
+qsa_status qsa_page_pool(qsa_cache *cache, qsa_place first, uint32_t n);
+/* A page of one layer and arena in host memory (device.h). */
+qsa_status qsa_page_view(const qsa_cache *cache, enum qsa_arena arena, uint32_t layer, uint32_t page, uint8_t **out);
+/* cos and sin [2 * pairs] of the token at a place. */
+void qsa_page_cos_sin(const qsa_cache *cache, qsa_place place, float *out);
 
 /* Pages that `slots` slots from the beginning of a page need. */
 static inline uint64_t qsa_pages_for(uint64_t slots)
@@ -125,32 +113,9 @@ static inline qsa_place qsa_sequence_place(const qsa_sequence *sequence, uint64_
     return (qsa_place){sequence->table[at / QSA_PAGE_TOKENS], (uint32_t)(at % QSA_PAGE_TOKENS)};
 }
 
-/* ---- values; x is f32, widened or rounded on the way ---- */
-
-/* False if the K/V type cannot hold one of the head_dim values of x: it would round to infinity. */
-bool qsa_storable(const qsa_layout *layout, const float *x);
-
-void qsa_store_k(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x);
-void qsa_store_v(qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, const float *x);
-void qsa_store_raw(qsa_cache *cache, uint32_t layer, qsa_place place, const float *x);
-void qsa_store_pooled(qsa_cache *cache, uint32_t layer, qsa_place first, const float *x);
-
-void qsa_load_k(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, float *x);
-void qsa_load_v(const qsa_cache *cache, uint32_t layer, qsa_place place, uint32_t head, float *x);
-void qsa_load_raw(const qsa_cache *cache, uint32_t layer, qsa_place place, float *x);
-void qsa_load_pooled(const qsa_cache *cache, uint32_t layer, qsa_place first, float *x);
-
 static inline qsa_triple *qsa_triple_at(const qsa_cache *cache, qsa_place place)
 {
     return &cache->triples[(size_t)place.page * QSA_PAGE_TOKENS + place.slot];
 }
-
-static inline const void *qsa_tile_at(const qsa_cache *cache, uint32_t layer, uint32_t page)
-{
-    return cache->arena[QSA_ARENA_POOLED] + qsa_layout_page(&cache->layout, QSA_ARENA_POOLED, layer, page);
-}
-
-/* Pools the group whose first token lies at `first` from its raw keys; raw is working memory [ratio][index_dim]. */
-void qsa_pool_group(const qsa_cache *cache, uint32_t layer, qsa_place first, float *raw, float *out);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cache/cache.h"
 
+#include "base/float_env.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -21,50 +23,58 @@ void qsa_page_drop(qsa_cache *cache, uint32_t page)
         cache->free_pages[cache->n_free++] = page;
 }
 
-/* Memory of one page: an arena of one layer, or the triples. */
-static size_t piece(const qsa_cache *cache, int arena, uint32_t layer, uint32_t page, uint8_t **out)
+static qsa_triple *triples_of(const qsa_cache *cache, uint32_t page)
 {
-    if (arena == QSA_ARENA_COUNT) {
-        *out = (uint8_t *)qsa_triple_at(cache, (qsa_place){page, 0});
-        return layer == 0 ? QSA_PAGE_TOKENS * sizeof(qsa_triple) : 0;
-    }
-    *out = cache->arena[arena] + qsa_layout_page(&cache->layout, arena, layer, page);
-    return (size_t)cache->layout.page_stride[arena];
+    return qsa_triple_at(cache, (qsa_place){page, 0});
 }
 
-void qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to)
+qsa_status qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to)
 {
-    for (int arena = 0; arena <= QSA_ARENA_COUNT; arena++)
-        for (uint32_t layer = 0; layer < cache->layout.layers; layer++) {
-            uint8_t *source, *target;
-            size_t bytes = piece(cache, arena, layer, from, &source);
-            piece(cache, arena, layer, to, &target);
-            memcpy(target, source, bytes);
-        }
+    QSA_TRY(cache->store->operations->copy_page(cache->store, from, to));
+    memcpy(triples_of(cache, to), triples_of(cache, from), QSA_PAGE_TOKENS * sizeof(qsa_triple));
     cache->counters.pages_copied++;
+    return QSA_OK;
 }
 
-static void swap_bytes(uint8_t *a, uint8_t *b, size_t bytes)
+qsa_status qsa_page_swap(qsa_cache *cache, uint32_t a, uint32_t b)
 {
-    uint8_t buffer[4096];
-    for (size_t at = 0; at < bytes; at += sizeof buffer) {
-        size_t n = bytes - at < sizeof buffer ? bytes - at : sizeof buffer;
-        memcpy(buffer, a + at, n);
-        memcpy(a + at, b + at, n);
-        memcpy(b + at, buffer, n);
+    QSA_TRY(cache->store->operations->swap_pages(cache->store, a, b));
+    qsa_triple *of_a = triples_of(cache, a), *of_b = triples_of(cache, b);
+    for (int slot = 0; slot < QSA_PAGE_TOKENS; slot++) {
+        const qsa_triple triple = of_a[slot];
+        of_a[slot] = of_b[slot];
+        of_b[slot] = triple;
     }
-}
-
-void qsa_page_swap(qsa_cache *cache, uint32_t a, uint32_t b)
-{
-    for (int arena = 0; arena <= QSA_ARENA_COUNT; arena++)
-        for (uint32_t layer = 0; layer < cache->layout.layers; layer++) {
-            uint8_t *of_a, *of_b;
-            size_t bytes = piece(cache, arena, layer, a, &of_a);
-            piece(cache, arena, layer, b, &of_b);
-            swap_bytes(of_a, of_b, bytes);
-        }
-    uint32_t references = cache->references[a];
+    const uint32_t references = cache->references[a];
     cache->references[a] = cache->references[b];
     cache->references[b] = references;
+    return QSA_OK;
+}
+
+qsa_status qsa_slots_copy(qsa_cache *cache, qsa_place from, qsa_place to, uint32_t n)
+{
+    QSA_TRY(cache->store->operations->copy_slots(cache->store, from, to, n));
+    memcpy(qsa_triple_at(cache, to), qsa_triple_at(cache, from), n * sizeof(qsa_triple));
+    return QSA_OK;
+}
+
+void qsa_page_cos_sin(const qsa_cache *cache, qsa_place place, float *out)
+{
+    qsa_rotary_fill(&cache->rotary, *qsa_triple_at(cache, place), out);
+}
+
+qsa_status qsa_page_pool(qsa_cache *cache, qsa_place first, uint32_t n)
+{
+    float *cos_sin = cache->page_cos_sin;
+    qsa_float_env saved = qsa_float_env_enter();
+    for (uint32_t g = 0; g < n; g++)
+        qsa_page_cos_sin(cache, (qsa_place){first.page, first.slot + g * cache->layout.ratio},
+                         cos_sin + (size_t)g * 2 * cache->rotary.pairs);
+    qsa_float_env_leave(saved);
+    return cache->store->operations->pool(cache->store, first, n, cos_sin);
+}
+
+qsa_status qsa_page_view(const qsa_cache *cache, enum qsa_arena arena, uint32_t layer, uint32_t page, uint8_t **out)
+{
+    return cache->store->operations->view(cache->store, arena, layer, page, out);
 }

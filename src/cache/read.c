@@ -3,6 +3,7 @@
 #include "base/float_env.h"
 #include "base/hash.h"
 #include "cache/cache.h"
+#include "device/values.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,17 +16,6 @@ static qsa_status check_span(const qsa_sequence *sequence, qsa_span span)
     return QSA_OK;
 }
 
-static void read_heads(const qsa_cache *cache, uint32_t layer, qsa_tensor tensor, qsa_place place, float *out)
-{
-    for (uint32_t head = 0; head < cache->layout.kv_heads; head++) {
-        float *x = out + (size_t)head * cache->layout.head_dim;
-        if (tensor == QSA_TENSOR_K)
-            qsa_load_k(cache, layer, place, head, x);
-        else
-            qsa_load_v(cache, layer, place, head, x);
-    }
-}
-
 static uint32_t row_width(const qsa_cache *cache, qsa_tensor tensor)
 {
     if (tensor == QSA_TENSOR_K || tensor == QSA_TENSOR_V)
@@ -34,17 +24,25 @@ static uint32_t row_width(const qsa_cache *cache, qsa_tensor tensor)
 }
 
 /* Row number `row` of a tensor: token of the run, or group. */
-static void read_row(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t layer, qsa_tensor tensor,
-                     uint64_t row, float *out)
+static qsa_status read_row(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t layer, qsa_tensor tensor,
+                           uint64_t row, float *out)
 {
-    uint64_t token = tensor == QSA_TENSOR_POOLED ? row * cache->layout.ratio : row;
-    qsa_place place = qsa_sequence_place(sequence, token);
+    static const enum qsa_arena arenas[QSA_TENSOR_COUNT] = {[QSA_TENSOR_K] = QSA_ARENA_K,
+                                                            [QSA_TENSOR_V] = QSA_ARENA_V,
+                                                            [QSA_TENSOR_RAW] = QSA_ARENA_RAW,
+                                                            [QSA_TENSOR_POOLED] = QSA_ARENA_POOLED};
+    const qsa_layout *layout = &cache->layout;
+    const qsa_place place = qsa_sequence_place(sequence, tensor == QSA_TENSOR_POOLED ? row * layout->ratio : row);
+    uint8_t *page;
+    QSA_TRY(qsa_page_view(cache, arenas[tensor], layer, place.page, &page));
     if (tensor == QSA_TENSOR_RAW)
-        qsa_load_raw(cache, layer, place, out);
+        qsa_load_raw(layout, page, place.slot, out);
     else if (tensor == QSA_TENSOR_POOLED)
-        qsa_load_pooled(cache, layer, place, out);
+        qsa_load_pooled(layout, page, place.slot, out);
     else
-        read_heads(cache, layer, tensor, place, out);
+        for (uint32_t head = 0; head < layout->kv_heads; head++, out += layout->head_dim)
+            (tensor == QSA_TENSOR_K ? qsa_load_k : qsa_load_v)(layout, page, place.slot, head, out);
+    return QSA_OK;
 }
 
 qsa_status qsa_seq_read(const qsa_cache *cache, qsa_seq seq, uint32_t layer, qsa_tensor tensor, qsa_span span,
@@ -68,7 +66,7 @@ qsa_status qsa_seq_read(const qsa_cache *cache, qsa_seq seq, uint32_t layer, qsa
     }
     size_t width = row_width(cache, tensor);
     for (uint64_t row = begin; row < end; row++)
-        read_row(cache, sequence, layer, tensor, row, out + (size_t)(row - begin) * width);
+        QSA_TRY(read_row(cache, sequence, layer, tensor, row, out + (size_t)(row - begin) * width));
     return QSA_OK;
 }
 
@@ -91,15 +89,29 @@ qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa_span sp
     return QSA_OK;
 }
 
+static qsa_status verify_group(const qsa_cache *cache, const qsa_pool_rule *rule, uint32_t layer, qsa_place first,
+                               float *raw, bool *out_same)
+{
+    const qsa_layout *layout = &cache->layout;
+    float expected[QSA_MAX_DIM], found[QSA_MAX_DIM], cos_sin[QSA_MAX_DIM];
+    uint8_t *page;
+    QSA_TRY(qsa_page_view(cache, QSA_ARENA_RAW, layer, first.page, &page));
+    qsa_page_cos_sin(cache, first, cos_sin);
+    qsa_pool_page_group(cache->store->kernels, layout, rule, page, first.slot, cos_sin, raw, expected);
+    QSA_TRY(qsa_page_view(cache, QSA_ARENA_POOLED, layer, first.page, &page));
+    qsa_load_pooled(layout, page, first.slot, found);
+    *out_same = memcmp(expected, found, layout->index_dim * sizeof(float)) == 0;
+    return QSA_OK;
+}
+
 static qsa_status verify_layer(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t layer, uint64_t groups,
                                float *raw)
 {
-    float expected[QSA_MAX_DIM], found[QSA_MAX_DIM];
+    const qsa_pool_rule rule = qsa_store_pool_rule(cache->store, layer);
     for (uint64_t g = 0; g < groups; g++) {
-        qsa_place first = qsa_sequence_place(sequence, g * cache->layout.ratio);
-        qsa_pool_group(cache, layer, first, raw, expected);
-        qsa_load_pooled(cache, layer, first, found);
-        if (memcmp(expected, found, cache->layout.index_dim * sizeof(float)) != 0)
+        bool same;
+        QSA_TRY(verify_group(cache, &rule, layer, qsa_sequence_place(sequence, g * cache->layout.ratio), raw, &same));
+        if (!same)
             return qsa_fail(QSA_E_FORMAT, "layer %" PRIu32 ", group %" PRIu64 ": pooled key differs from its raw keys",
                             layer, g);
     }
@@ -125,15 +137,16 @@ qsa_status qsa_seq_verify_index(const qsa_cache *cache, qsa_seq seq)
     return status;
 }
 
-static void digest_tensor(const qsa_cache *cache, const qsa_sequence *sequence, qsa_tensor tensor, uint64_t rows,
-                          float *row, qsa_hash *state)
+static qsa_status digest_tensor(const qsa_cache *cache, const qsa_sequence *sequence, qsa_tensor tensor, uint64_t rows,
+                                float *row, qsa_hash *state)
 {
     size_t bytes = row_width(cache, tensor) * sizeof(float);
     for (uint32_t layer = 0; layer < cache->layout.layers; layer++)
         for (uint64_t r = 0; r < rows; r++) {
-            read_row(cache, sequence, layer, tensor, r, row);
+            QSA_TRY(read_row(cache, sequence, layer, tensor, r, row));
             qsa_hash_add(state, row, bytes);
         }
+    return QSA_OK;
 }
 
 qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_digest)
@@ -156,10 +169,12 @@ qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_dig
     qsa_hash_add(&state, head, sizeof head);
     for (uint64_t t = 0; t < tokens; t++)
         qsa_hash_add(&state, qsa_triple_at(cache, qsa_sequence_place(sequence, t)), sizeof(qsa_triple));
-    for (int tensor = 0; tensor < QSA_TENSOR_COUNT; tensor++)
-        digest_tensor(cache, sequence, tensor, tensor == QSA_TENSOR_POOLED ? tokens / cache->layout.ratio : tokens, row,
-                      &state);
-    *out_digest = qsa_hash_end(&state);
+    qsa_status status = QSA_OK;
+    for (int tensor = 0; tensor < QSA_TENSOR_COUNT && status == QSA_OK; tensor++)
+        status = digest_tensor(cache, sequence, tensor,
+                               tensor == QSA_TENSOR_POOLED ? tokens / cache->layout.ratio : tokens, row, &state);
+    if (status == QSA_OK)
+        *out_digest = qsa_hash_end(&state);
     qsa_release(&cache->allocator, row, widest * sizeof(float));
-    return QSA_OK;
+    return status;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verbs that change or share a run. Each first does all that can fail, then publishes. */
-#include "base/float_env.h"
 #include "cache/cache.h"
 
 #include <inttypes.h>
@@ -35,17 +34,27 @@ static qsa_status check_free(const qsa_cache *cache, const char *verb, uint64_t 
 
 /* ---- evict ---- */
 
-static void pool_all(qsa_cache *cache, const qsa_sequence *sequence, float *raw)
+/* Copies the `kept` tokens from `dropped` on to the front of another run, in pieces that stay within pages. */
+static qsa_status copy_run(qsa_cache *cache, const qsa_sequence *from, uint64_t dropped, const qsa_sequence *to,
+                           uint64_t kept)
 {
-    float pooled[QSA_MAX_DIM];
-    uint64_t groups = tokens_of(sequence) / cache->layout.ratio;
-    for (uint32_t layer = 0; layer < cache->layout.layers; layer++)
-        for (uint64_t g = 0; g < groups; g++) {
-            qsa_place first = qsa_sequence_place(sequence, g * cache->layout.ratio);
-            qsa_pool_group(cache, layer, first, raw, pooled);
-            qsa_store_pooled(cache, layer, first, pooled);
-        }
-    cache->work.keys_pooled += groups * cache->layout.layers;
+    for (uint64_t t = 0, n; t < kept; t += n) {
+        const qsa_place source = qsa_sequence_place(from, dropped + t), target = qsa_sequence_place(to, t);
+        const uint32_t slot = source.slot > target.slot ? source.slot : target.slot;
+        n = QSA_PAGE_TOKENS - slot < kept - t ? QSA_PAGE_TOKENS - slot : kept - t;
+        QSA_TRY(qsa_slots_copy(cache, source, target, (uint32_t)n));
+    }
+    return QSA_OK;
+}
+
+static qsa_status pool_run(qsa_cache *cache, const qsa_sequence *sequence, uint64_t tokens)
+{
+    const uint64_t groups = tokens / cache->layout.ratio;
+    for (uint64_t g = 0, n; g < groups; g += n) {
+        n = groups - g < cache->layout.page_groups ? groups - g : cache->layout.page_groups;
+        QSA_TRY(qsa_page_pool(cache, qsa_sequence_place(sequence, g * cache->layout.ratio), (uint32_t)n));
+    }
+    return QSA_OK;
 }
 
 /* Groups are re-cut from the new anchor: the run moves into private pages, and its pooled keys are made from raw keys. */
@@ -54,25 +63,22 @@ static qsa_status repack(qsa_cache *cache, qsa_sequence *sequence, int64_t ancho
     const uint64_t dropped = (uint64_t)(anchor - sequence->anchor), kept = tokens_of(sequence) - dropped;
     const uint64_t pages = qsa_pages_for(kept);
     QSA_TRY(check_free(cache, "evict", pages));
-    const uint64_t raw_bytes = (uint64_t)cache->layout.ratio * cache->layout.index_dim * sizeof(float);
-    float *raw = qsa_allocate(&cache->allocator, raw_bytes);
-    if (raw == NULL)
-        return qsa_fail(QSA_E_MEMORY, "evict: no memory for one group");
-    qsa_sequence old = *sequence;
+    qsa_sequence old = *sequence, packed = *sequence;
     qsa_sequence_make_room(cache, &old, old.n_pages + pages); /* the new table follows the old one */
-    sequence->table = old.table + old.n_pages;
-    for (sequence->n_pages = 0; sequence->n_pages < pages; sequence->n_pages++)
-        sequence->table[sequence->n_pages] = qsa_page_take(cache);
-    sequence->first_slot = 0;
-    sequence->anchor = anchor;
-    for (uint64_t t = 0; t < kept; t++)
-        qsa_slot_copy(cache, qsa_sequence_place(&old, dropped + t), qsa_sequence_place(sequence, t));
-    qsa_float_env saved = qsa_float_env_enter();
-    pool_all(cache, sequence, raw);
-    qsa_float_env_leave(saved);
-    qsa_sequence_trim(cache, &old, 0);
-    qsa_release(&cache->allocator, raw, raw_bytes);
-    return QSA_OK;
+    packed.table = old.table + old.n_pages;
+    for (packed.n_pages = 0; packed.n_pages < pages; packed.n_pages++)
+        packed.table[packed.n_pages] = qsa_page_take(cache);
+    packed.first_slot = 0;
+    packed.anchor = anchor;
+    qsa_status status = copy_run(cache, &old, dropped, &packed, kept);
+    if (status == QSA_OK)
+        status = pool_run(cache, &packed, kept);
+    if (status == QSA_OK)
+        *sequence = packed;
+    else
+        *sequence = old; /* its table may have moved */
+    qsa_sequence_trim(cache, status == QSA_OK ? &old : &packed, 0);
+    return status;
 }
 
 static qsa_status evict(qsa_cache *cache, qsa_sequence *sequence, int64_t upto)
@@ -189,25 +195,44 @@ qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
     QSA_TRY(check_free(cache, "copy", from->n_pages));
     uint32_t slot;
     QSA_TRY(qsa_sequence_vacant(cache, &slot));
-    qsa_sequence *sequence = derive(cache, from, tokens_of(from), slot, out_seq);
-    for (uint32_t i = 0; i < sequence->n_pages; i++) {
-        sequence->table[i] = qsa_page_take(cache);
-        qsa_page_copy(cache, from->table[i], sequence->table[i]);
+    qsa_seq seq_of_copy;
+    qsa_sequence *sequence = derive(cache, from, tokens_of(from), slot, &seq_of_copy);
+    const uint32_t pages = sequence->n_pages;
+    qsa_status status = QSA_OK;
+    for (sequence->n_pages = 0; sequence->n_pages < pages && status == QSA_OK; sequence->n_pages++) {
+        sequence->table[sequence->n_pages] = qsa_page_take(cache);
+        status = qsa_page_copy(cache, from->table[sequence->n_pages], sequence->table[sequence->n_pages]);
     }
+    if (status != QSA_OK) {
+        qsa_sequence_trim(cache, sequence, 0);
+        sequence->open = false;
+        return status;
+    }
+    *out_seq = seq_of_copy;
     return QSA_OK;
 }
 
 /* ---- compact ---- */
 
 /* Moves the page that lies at `from` to `to`; lies_at and holds are inverse permutations. */
-static void exchange(qsa_cache *cache, uint32_t *lies_at, uint32_t *holds, uint32_t from, uint32_t to)
+static qsa_status exchange(qsa_cache *cache, uint32_t *lies_at, uint32_t *holds, uint32_t from, uint32_t to)
 {
-    qsa_page_swap(cache, from, to);
+    QSA_TRY(qsa_page_swap(cache, from, to));
     uint32_t moved = holds[from], displaced = holds[to];
     holds[to] = moved;
     holds[from] = displaced;
     lies_at[moved] = to;
     lies_at[displaced] = from;
+    return QSA_OK;
+}
+
+/* Free pages are handed out from the lowest number on. */
+static void restack_free_pages(qsa_cache *cache)
+{
+    cache->n_free = 0;
+    for (uint32_t page = (uint32_t)cache->layout.pages; page-- > 0;)
+        if (cache->references[page] == 0)
+            cache->free_pages[cache->n_free++] = page;
 }
 
 qsa_status qsa_cache_compact(qsa_cache *cache)
@@ -217,20 +242,21 @@ qsa_status qsa_cache_compact(qsa_cache *cache)
     uint32_t *lies_at = cache->page_map, *holds = cache->page_map + pages; /* old name of a page <-> its place now */
     for (uint32_t page = 0; page < pages; page++)
         lies_at[page] = holds[page] = page;
-    uint32_t next = 0; /* places below it are final */
+    qsa_status status = QSA_OK; /* a device that fails ends the moving; what was moved is written down all the same */
+    uint32_t next = 0;          /* places below it are final */
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
         qsa_sequence *sequence = &cache->sequences[slot];
         for (uint32_t i = 0; i < sequence->n_pages; i++) {
             uint32_t place = lies_at[sequence->table[i]];
-            if (place >= next) { /* otherwise shared with a sequence before */
+            if (place >= next && status == QSA_OK) { /* otherwise shared with a sequence before */
                 if (place != next)
-                    exchange(cache, lies_at, holds, place, next);
-                place = next++;
+                    status = exchange(cache, lies_at, holds, place, next);
+                if (status == QSA_OK)
+                    place = next++;
             }
             sequence->table[i] = place; /* old names of later sequences are looked up through lies_at */
         }
     }
-    for (uint32_t i = 0; i < cache->n_free; i++)
-        cache->free_pages[i] = pages - 1 - i;
-    return QSA_OK;
+    restack_free_pages(cache);
+    return status;
 }

@@ -13,6 +13,7 @@
 #include "base/carve.h"
 #include "device/layout.h"
 #include "device/refusal.h"
+#include "index/pool.h"
 #include "index/rotary.h"
 #include "kernels/kernels.h"
 
@@ -132,6 +133,16 @@ static inline qsa_layer_weights qsa_store_weights(const qsa_store *store, uint32
     const float *base = store->weights + layer * qsa_weight_floats(store->config);
     return (qsa_layer_weights){
         .q = base, .k = base + head, .index_q = base + 2 * head, .index_k = base + 2 * head + index};
+}
+
+static inline qsa_pool_rule qsa_store_pool_rule(const qsa_store *store, uint32_t layer)
+{
+    return (qsa_pool_rule){.dim = store->config->index_dim,
+                           .ratio = store->config->ratio,
+                           .pairs = store->rotary->pairs,
+                           .eps = store->config->eps,
+                           .bf16 = store->config->profile == QSA_PROFILE_BF16,
+                           .weight = qsa_store_weights(store, layer).index_k};
 }
 
 typedef struct qsa_operations {

@@ -4,7 +4,7 @@
  * The scalar one is the definition (SPEC section 6): every dot product, sum of squares and weighted sum is one chain
  * acc = fma(a_i, b_i, acc) from +0, i ascending. Lanes run across independent outputs, never across one reduction.
  * Kernels assume the float environment of base/float_env.h and finite input; they check nothing and allocate nothing.
- * Layouts are those of cache/layout.h: a block is 4 tokens of one kv head, dimension-major [dim][4]; a tile is the
+ * Layouts are those of device/layout.h: a block is 4 tokens of one kv head, dimension-major [dim][4]; a tile is the
  * pooled keys of one page, dimension-major [dim][groups]; V is token-major [dim]. */
 #ifndef QSA_KERNELS_H
 #define QSA_KERNELS_H

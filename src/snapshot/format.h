@@ -95,11 +95,11 @@ const char *qsa_part_name(uint32_t tag);
 
 /* Bytes of one extent in a part: K, V [kv_heads][rows][head_dim]; raw [rows][index_dim]; pooled [groups][index_dim]. */
 uint64_t qsa_extent_bytes(const qsa_layout *layout, int part, const qsa_file_extent *extent);
-/* Between a page and the file's order of values. */
-void qsa_extent_pack(const qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
-                     uint8_t *out);
-void qsa_extent_unpack(qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
-                       const uint8_t *in);
+/* Between a page and the file's order of values. Fails only if the device does. */
+qsa_status qsa_extent_pack(const qsa_cache *cache, uint32_t layer, int part, uint32_t page,
+                           const qsa_file_extent *extent, uint8_t *out);
+qsa_status qsa_extent_unpack(qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
+                             const uint8_t *in);
 /* Largest extent of any part. */
 uint64_t qsa_extent_limit(const qsa_layout *layout);
 

@@ -226,7 +226,7 @@ static qsa_status read_part(restore *r, uint32_t layer, int part)
         if (!stored_values_possible(r->rows.data, bytes, index ? r->layout.index_element : r->layout.kv_element))
             return qsa_source_bad(&r->source, "a value is not finite or beyond 2^57");
         if (r->cache != NULL)
-            qsa_extent_unpack(r->cache, layer, part, page_of(r, i), &c->extents[i], r->rows.data);
+            QSA_TRY(qsa_extent_unpack(r->cache, layer, part, page_of(r, i), &c->extents[i], r->rows.data));
     }
     return qsa_source_close(&r->source);
 }

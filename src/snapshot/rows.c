@@ -143,30 +143,35 @@ static void move_pooled(const qsa_layout *layout, uint8_t *tile, const qsa_file_
     }
 }
 
-static void move_extent(const qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
-                        uint8_t *rows, bool pack)
+static const enum qsa_arena arenas[QSA_LAYER_PARTS] = {QSA_ARENA_K, QSA_ARENA_V, QSA_ARENA_RAW, QSA_ARENA_POOLED};
+
+static void move_extent(const qsa_layout *layout, int part, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
+                        bool pack)
 {
-    static const enum qsa_arena arenas[QSA_LAYER_PARTS] = {QSA_ARENA_K, QSA_ARENA_V, QSA_ARENA_RAW, QSA_ARENA_POOLED};
-    const qsa_layout *layout = &cache->layout;
-    uint8_t *at = cache->arena[arenas[part]] + qsa_layout_page(layout, arenas[part], layer, page);
     uint32_t tag = qsa_layer_part_tags[part];
     if (tag == QSA_TAG_POOLED)
-        move_pooled(layout, at, extent, rows, pack);
+        move_pooled(layout, page, extent, rows, pack);
     else if (tag == QSA_TAG_RAW)
-        move_bytes(at + qsa_layout_raw_token(layout, extent->begin) * layout->index_bytes, rows,
+        move_bytes(page + qsa_layout_raw_token(layout, extent->begin) * layout->index_bytes, rows,
                    (size_t)qsa_extent_bytes(layout, part, extent), pack);
     else
-        move_kv(layout, tag, at, extent, rows, pack);
+        move_kv(layout, tag, page, extent, rows, pack);
 }
 
-void qsa_extent_pack(const qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
-                     uint8_t *out)
+qsa_status qsa_extent_pack(const qsa_cache *cache, uint32_t layer, int part, uint32_t page,
+                           const qsa_file_extent *extent, uint8_t *out)
 {
-    move_extent(cache, layer, part, page, extent, out, true);
+    uint8_t *at;
+    QSA_TRY(qsa_page_view(cache, arenas[part], layer, page, &at));
+    move_extent(&cache->layout, part, at, extent, out, true);
+    return QSA_OK;
 }
 
-void qsa_extent_unpack(qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
-                       const uint8_t *in)
+qsa_status qsa_extent_unpack(qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
+                             const uint8_t *in)
 {
-    move_extent(cache, layer, part, page, extent, (uint8_t *)(uintptr_t)in, false);
+    uint8_t *at;
+    QSA_TRY(qsa_page_view(cache, arenas[part], layer, page, &at));
+    move_extent(&cache->layout, part, at, extent, (uint8_t *)(uintptr_t)in, false);
+    return cache->store->operations->put(cache->store, arenas[part], layer, page);
 }

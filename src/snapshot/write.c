@@ -173,7 +173,7 @@ static qsa_status write_part(stream *s, const plan *p, uint32_t layer, int part)
         const size_t bytes = (size_t)qsa_extent_bytes(&p->cache->layout, part, &content->extents[i]);
         uint8_t *rows;
         QSA_TRY(make_room(s, bytes, &rows));
-        qsa_extent_pack(p->cache, layer, part, p->pages[i], &content->extents[i], rows);
+        QSA_TRY(qsa_extent_pack(p->cache, layer, part, p->pages[i], &content->extents[i], rows));
         qsa_hash_add(&s->section, rows, bytes);
         s->filled += bytes;
     }

@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Begin, commit and abort: what a step reserves, and how it becomes visible. */
 #include "base/float_env.h"
-#include "index/rotary.h"
 #include "run/run.h"
 #include "step/step.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static uint64_t append_units(const qsa_step_entry *entry, uint32_t ratio)
+static qsa_status plan_triples(qsa_step *step, const qsa_entry *entry, size_t number)
 {
-    return (entry->stored + entry->tokens - 1) / ratio - entry->first_group + 1;
-}
-
-static qsa_status plan_triples(qsa_step *step, const qsa_step_entry *planned, const qsa_entry *entry, size_t number)
-{
+    const int64_t frame = step->entries[number].sequence->frame;
+    const uint32_t first = step->batch_entries[number].first_token;
     for (uint32_t t = 0; t < entry->tokens; t++) {
         int32_t position = (int32_t)(entry->position + t);
         qsa_triple triple = entry->triples == NULL ? (qsa_triple){position, position, position} : entry->triples[t];
-        QSA_TRY(
-            qsa_run_relative(triple, planned->sequence->frame, number, t, &step->relative[planned->first_token + t]));
-        step->token_entry[planned->first_token + t] = (uint32_t)number;
+        QSA_TRY(qsa_run_relative(triple, frame, number, t, &step->relative[first + t]));
+        step->token_entry[first + t] = (uint32_t)number;
     }
     return QSA_OK;
 }
@@ -37,7 +32,7 @@ static qsa_status plan_entry(qsa_step *step, const qsa_entry *entry, size_t numb
     step->sequence_stamp[entry->seq.slot] = step->stamp;
     if (entry->tokens == 0)
         return qsa_fail(QSA_E_ARGUMENT, "entry %zu is empty", number);
-    if (entry->tokens > cache->config.max_step_tokens - step->n_tokens)
+    if (entry->tokens > cache->config.max_step_tokens - step->batch.n_tokens)
         return qsa_fail(QSA_E_LIMIT, "entry %zu: more than %" PRIu32 " tokens (max_step_tokens) in one step", number,
                         cache->config.max_step_tokens);
     if (sequence->placed)
@@ -45,52 +40,112 @@ static qsa_status plan_entry(qsa_step *step, const qsa_entry *entry, size_t numb
     else
         QSA_TRY(qsa_run_check_range(entry->position, entry->tokens, number));
     qsa_step_entry *planned = &step->entries[number];
-    *planned = (qsa_step_entry){.sequence = sequence,
-                                .position = entry->position,
-                                .tokens = entry->tokens,
-                                .first_token = step->n_tokens,
-                                .stored = (uint64_t)(sequence->frontier - sequence->anchor),
-                                .first_unit = step->n_units};
-    planned->first_group = planned->stored / cache->layout.ratio;
-    QSA_TRY(plan_triples(step, planned, entry, number));
-    uint64_t slots = sequence->first_slot + planned->stored;
+    qsa_batch_entry *told = &step->batch_entries[number];
+    *planned = (qsa_step_entry){.sequence = sequence, .position = entry->position};
+    *told = (qsa_batch_entry){.first_slot = sequence->first_slot,
+                              .first_token = step->batch.n_tokens,
+                              .tokens = entry->tokens,
+                              .stored = (uint64_t)(sequence->frontier - sequence->anchor)};
+    QSA_TRY(plan_triples(step, entry, number));
+    uint64_t slots = told->first_slot + told->stored;
     planned->new_pages = (uint32_t)(qsa_pages_for(slots + entry->tokens) - sequence->n_pages);
-    planned->has_replaced = slots % QSA_PAGE_TOKENS != 0 && planned->stored > 0 &&
+    planned->has_replaced = slots % QSA_PAGE_TOKENS != 0 && told->stored > 0 &&
                             cache->references[sequence->table[sequence->n_pages - 1]] > 1;
     *pages += planned->new_pages + planned->has_replaced;
-    step->n_tokens += entry->tokens;
-    step->n_units += append_units(planned, cache->layout.ratio);
+    step->batch.n_tokens += entry->tokens;
     return QSA_OK;
 }
 
-static void copy_shared_page(qsa_cache *cache, qsa_step_entry *entry)
-{
-    qsa_sequence *sequence = entry->sequence;
-    uint32_t *last = &sequence->table[sequence->n_pages - 1];
-    entry->replaced = *last;
-    *last = qsa_page_take(cache);
-    qsa_page_copy(cache, entry->replaced, *last);
-}
-
-/* Cannot fail. The pages are the step's own until commit: no sequence counts them. */
+/* Takes the pages; they are the step's own until commit: no sequence counts them. Cannot fail. */
 static void reserve(qsa_step *step)
 {
     qsa_cache *cache = step->cache;
-    const uint32_t pairs = cache->rotary.pairs;
-    for (uint32_t e = 0; e < step->n_entries; e++) {
+    for (uint32_t e = 0; e < step->batch.n_entries; e++) {
         qsa_step_entry *entry = &step->entries[e];
-        if (entry->has_replaced)
-            copy_shared_page(cache, entry);
-        qsa_sequence_make_room(cache, entry->sequence, (uint64_t)entry->sequence->n_pages + entry->new_pages);
+        qsa_sequence *sequence = entry->sequence;
+        if (entry->has_replaced) {
+            entry->replaced = sequence->table[sequence->n_pages - 1];
+            sequence->table[sequence->n_pages - 1] = qsa_page_take(cache);
+        }
+        qsa_sequence_make_room(cache, sequence, (uint64_t)sequence->n_pages + entry->new_pages);
         for (uint32_t i = 0; i < entry->new_pages; i++)
-            entry->sequence->table[entry->sequence->n_pages + i] = qsa_page_take(cache);
-        for (uint32_t t = 0; t < entry->tokens; t++)
-            *qsa_triple_at(cache, qsa_sequence_place(entry->sequence, entry->stored + t)) =
-                step->relative[entry->first_token + t];
+            sequence->table[sequence->n_pages + i] = qsa_page_take(cache);
+        step->batch_entries[e].table = sequence->table;
+        step->batch_entries[e].n_pages = sequence->n_pages + entry->new_pages;
     }
+}
+
+static qsa_status copy_shared_pages(qsa_step *step)
+{
+    for (uint32_t e = 0; e < step->batch.n_entries; e++) {
+        const qsa_step_entry *entry = &step->entries[e];
+        if (entry->has_replaced)
+            QSA_TRY(qsa_page_copy(step->cache, entry->replaced, entry->sequence->table[entry->sequence->n_pages - 1]));
+    }
+    return QSA_OK;
+}
+
+/* ---- what the device is told, once for all layers ---- */
+
+static float *rotary_row(qsa_step *step, uint32_t row)
+{
+    return step->cos_sin + (size_t)row * 2 * step->cache->rotary.pairs;
+}
+
+static qsa_query query_of(const qsa_step *step, uint32_t token)
+{
+    const uint32_t e = step->token_entry[token];
+    const qsa_batch_entry *told = &step->batch_entries[e];
+    const qsa_sequence *sequence = step->entries[e].sequence;
+    uint64_t ratio = step->cache->layout.ratio, visible = told->stored + (token - told->first_token) + 1;
+    int64_t anchor = sequence->placed ? sequence->anchor : step->entries[e].position;
+    int64_t first = qsa_run_window_anchor(anchor, anchor + (int64_t)visible - 1, (uint32_t)ratio, sequence->window);
+    qsa_query query = {.first_group = (uint64_t)(first - anchor) / ratio, .end_group = visible / ratio};
+    query.tail = query.end_group * ratio;
+    query.n_tail = (uint32_t)(visible - query.tail);
+    return query;
+}
+
+static void describe_tokens(qsa_step *step)
+{
+    for (uint32_t t = 0; t < step->batch.n_tokens; t++) {
+        const qsa_batch_entry *told = &step->batch_entries[step->token_entry[t]];
+        *qsa_triple_at(step->cache, qsa_batch_place(told, told->stored + (t - told->first_token))) = step->relative[t];
+        qsa_rotary_fill(&step->cache->rotary, step->relative[t], rotary_row(step, t));
+        step->queries[t] = query_of(step, t);
+    }
+    step->batch.n_rows = step->batch.n_tokens;
+}
+
+/* The groups of an entry that receive tokens. Only the first of them can have begun before the step. */
+static void describe_units(qsa_step *step, const qsa_batch_entry *told)
+{
+    const uint32_t ratio = step->cache->layout.ratio;
+    const uint64_t end = told->stored + told->tokens;
+    for (uint64_t offset = told->stored; offset < end;) {
+        const uint64_t group = offset / ratio * ratio, stop = group + ratio < end ? group + ratio : end;
+        qsa_unit *unit = &step->units[step->batch.n_units++];
+        *unit = (qsa_unit){.first = qsa_batch_place(told, group),
+                           .first_token = told->first_token + (uint32_t)(offset - told->stored),
+                           .skipped = (uint32_t)(offset - group),
+                           .tokens = (uint32_t)(stop - offset),
+                           .complete = stop == group + ratio};
+        unit->rotary_row = unit->first_token;
+        if (unit->complete && unit->skipped > 0) {
+            unit->rotary_row = step->batch.n_rows++;
+            qsa_page_cos_sin(step->cache, unit->first, rotary_row(step, unit->rotary_row));
+        }
+        offset = stop;
+    }
+}
+
+static void describe(qsa_step *step)
+{
     qsa_float_env saved = qsa_float_env_enter();
-    for (uint32_t t = 0; t < step->n_tokens; t++)
-        qsa_rotary_fill(&cache->rotary, step->relative[t], step->cos_sin + (size_t)t * 2 * pairs);
+    describe_tokens(step);
+    step->batch.n_units = 0;
+    for (uint32_t e = 0; e < step->batch.n_entries; e++)
+        describe_units(step, &step->batch_entries[e]);
     qsa_float_env_leave(saved);
 }
 
@@ -104,9 +159,8 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
                         cache->config.max_step_tokens);
     qsa_step *step = cache->step;
     step->stamp++;
-    step->n_entries = (uint32_t)n;
-    step->n_tokens = 0;
-    step->n_units = 0;
+    step->batch.n_entries = (uint32_t)n;
+    step->batch.n_tokens = 0;
     uint64_t pages = 0;
     for (size_t i = 0; i < n; i++)
         QSA_TRY(plan_entry(step, &entries[i], i, &pages));
@@ -116,8 +170,18 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
     reserve(step);
     memset(step->layer_done, 0, cache->layout.layers);
     step->layer.announced = false;
-    atomic_store(&step->error, UINT64_MAX);
+    qsa_refusals_begin(&step->refusals);
+    atomic_store(&step->failure.status, QSA_OK);
     cache->step_open = true;
+    qsa_status status = copy_shared_pages(step);
+    if (status == QSA_OK) {
+        describe(step);
+        status = cache->store->operations->begin(cache->store, &step->batch);
+    }
+    if (status != QSA_OK) {
+        qsa_step_abort(step);
+        return status;
+    }
     cache->counters.layouts++;
     *out_step = step;
     return QSA_OK;
@@ -133,20 +197,23 @@ static void slide(qsa_cache *cache, qsa_sequence *sequence)
 
 /* Publishes the first `kept` tokens of an entry and gives back what they do not need. Last to first, so that pages return
  * to the free stack in the order in which they were taken. */
-static void publish(qsa_cache *cache, qsa_step_entry *entry, uint32_t kept)
+static void publish(qsa_step *step, uint32_t number, uint32_t kept)
 {
+    qsa_cache *cache = step->cache;
+    const qsa_step_entry *entry = &step->entries[number];
+    const uint64_t stored = step->batch_entries[number].stored;
     qsa_sequence *sequence = entry->sequence;
     if (kept == 0 && entry->has_replaced) {
         uint32_t *last = &sequence->table[sequence->n_pages - 1];
         uint32_t copy = *last;
         *last = entry->replaced;
         sequence->n_pages += entry->new_pages;
-        qsa_sequence_trim(cache, sequence, entry->stored);
+        qsa_sequence_trim(cache, sequence, stored);
         qsa_page_drop(cache, copy);
         return;
     }
     sequence->n_pages += entry->new_pages;
-    qsa_sequence_trim(cache, sequence, entry->stored + kept);
+    qsa_sequence_trim(cache, sequence, stored + kept);
     if (entry->has_replaced)
         qsa_page_drop(cache, entry->replaced);
     if (kept == 0)
@@ -164,8 +231,8 @@ void qsa_step_abort(qsa_step *step)
 {
     if (step == NULL || !step->cache->step_open)
         return;
-    for (uint32_t e = step->n_entries; e-- > 0;)
-        publish(step->cache, &step->entries[e], 0);
+    for (uint32_t e = step->batch.n_entries; e-- > 0;)
+        publish(step, e, 0);
     step->cache->step_open = false;
 }
 
@@ -175,10 +242,10 @@ static qsa_status check_commit(qsa_step *step, const uint32_t *keep)
     for (uint32_t layer = 0; layer < step->cache->layout.layers; layer++)
         if (!step->layer_done[layer])
             return qsa_fail(QSA_E_ORDER, "commit: layer %" PRIu32 " is missing or unfinished", layer);
-    for (uint32_t e = 0; keep != NULL && e < step->n_entries; e++)
-        if (keep[e] > step->entries[e].tokens)
+    for (uint32_t e = 0; keep != NULL && e < step->batch.n_entries; e++)
+        if (keep[e] > step->batch_entries[e].tokens)
             return qsa_fail(QSA_E_ARGUMENT, "commit: entry %" PRIu32 ": keep %" PRIu32 " of %" PRIu32 " tokens", e,
-                            keep[e], step->entries[e].tokens);
+                            keep[e], step->batch_entries[e].tokens);
     return QSA_OK;
 }
 
@@ -191,8 +258,8 @@ qsa_status qsa_step_commit(qsa_step *step, const uint32_t *keep)
         qsa_step_abort(step);
         return status;
     }
-    for (uint32_t e = step->n_entries; e-- > 0;)
-        publish(step->cache, &step->entries[e], keep == NULL ? step->entries[e].tokens : keep[e]);
+    for (uint32_t e = step->batch.n_entries; e-- > 0;)
+        publish(step, e, keep == NULL ? step->batch_entries[e].tokens : keep[e]);
     step->cache->step_open = false;
     step->cache->counters.steps++;
     return QSA_OK;

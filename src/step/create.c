@@ -7,53 +7,31 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void carve_part(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout, qsa_part *out)
-{
-    const uint32_t row = qsa_row_limit(layout, config->budget), blocks = qsa_block_limit(layout, config->budget);
-    const uint32_t capacity = qsa_selection_capacity(config->budget / config->ratio);
-    qsa_part part;
-    part.queries =
-        qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * config->index_heads * config->index_dim, sizeof(float));
-    part.scores =
-        qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * QSA_SCAN_TILES * layout->page_groups, sizeof(float));
-    part.candidates = qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * capacity, sizeof(qsa_candidate));
-    part.raw = qsa_carve_bytes(carve, (uint64_t)config->ratio * config->index_dim, sizeof(float));
-    part.k = qsa_carve_bytes(carve, (uint64_t)config->kv_heads * config->head_dim, sizeof(float));
-    part.attend.x_stride = (size_t)blocks * QSA_BLOCK_TOKENS;
-    part.attend.row.blocks = qsa_carve_bytes(carve, blocks, sizeof(void *));
-    part.attend.row.v = qsa_carve_bytes(carve, row, sizeof(void *));
-    part.attend.row.lanes = qsa_carve_bytes(carve, row, sizeof(uint32_t));
-    part.attend.q = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * config->head_dim, sizeof(float));
-    part.attend.x = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * part.attend.x_stride, sizeof(float));
-    if (out != NULL)
-        *out = part;
-}
-
-struct qsa_step *qsa_step_carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout)
+struct qsa_step *qsa_step_carve(qsa_carve *carve, const qsa_config *config)
 {
     struct qsa_step *step = qsa_carve_bytes(carve, 1, sizeof *step), local;
     memset(&local, 0, sizeof local);
-    const uint64_t tokens = config->max_step_tokens, ranges = 2 * (uint64_t)config->max_parts;
-    local.k = config->budget / config->ratio;
-    local.capacity = qsa_selection_capacity(local.k);
+    const uint64_t tokens = config->max_step_tokens;
     local.entries = qsa_carve_bytes(carve, tokens, sizeof *local.entries);
+    local.batch_entries = qsa_carve_bytes(carve, tokens, sizeof *local.batch_entries);
     local.token_entry = qsa_carve_bytes(carve, tokens, sizeof *local.token_entry);
+    local.queries = qsa_carve_bytes(carve, tokens, sizeof *local.queries);
+    local.units = qsa_carve_bytes(carve, tokens, sizeof *local.units);
     local.relative = qsa_carve_bytes(carve, tokens, sizeof *local.relative);
-    local.cos_sin = qsa_carve_bytes(carve, tokens * config->rotary_dim, sizeof(float));
-    local.selected = qsa_carve_bytes(carve, tokens * local.k, sizeof(uint32_t));
-    local.n_selected = qsa_carve_bytes(carve, tokens, sizeof(uint32_t));
+    local.cos_sin = qsa_carve_bytes(carve, 2 * tokens * config->rotary_dim, sizeof(float));
     local.sequence_stamp = qsa_carve_bytes(carve, config->max_sequences, sizeof(uint64_t));
-    local.partial = qsa_carve_bytes(carve, ranges * local.k, sizeof(qsa_candidate));
-    local.n_partial = qsa_carve_bytes(carve, ranges, sizeof(uint32_t));
     local.layer.next_phase = qsa_carve_bytes(carve, QSA_MAX_PARTS, 1);
     local.layer_done = qsa_carve_bytes(carve, config->layers, 1);
-    local.parts = qsa_carve_bytes(carve, config->max_parts, sizeof(qsa_part));
-    for (uint32_t i = 0; i < config->max_parts; i++)
-        carve_part(carve, config, layout, local.parts == NULL ? NULL : &local.parts[i]);
     if (step == NULL)
         return NULL;
     memset(local.sequence_stamp, 0, config->max_sequences * sizeof(uint64_t));
     memcpy(step, &local, sizeof local);
+    step->batch = (qsa_batch){.entries = step->batch_entries,
+                              .token_entry = step->token_entry,
+                              .queries = step->queries,
+                              .units = step->units,
+                              .cos_sin = step->cos_sin,
+                              .refusals = &step->refusals};
     return step;
 }
 
@@ -62,15 +40,10 @@ typedef struct table_plan {
     uint64_t table_bytes, weight_bytes, scratch_bytes;
 } table_plan;
 
-static size_t weight_floats(const qsa_config *config)
-{
-    return 2 * ((size_t)config->head_dim + config->index_dim);
-}
-
 static qsa_cache *carve_cache(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout, table_plan *plan)
 {
     qsa_cache *cache = qsa_carve_bytes(carve, 1, sizeof *cache);
-    float *weights = qsa_carve_bytes(carve, config->layers * weight_floats(config), sizeof(float));
+    float *weights = qsa_carve_bytes(carve, config->layers * qsa_weight_floats(config), sizeof(float));
     plan->weight_bytes = carve->used;
     uint32_t *references = qsa_carve_bytes(carve, layout->pages, sizeof *references);
     uint32_t *free_pages = qsa_carve_bytes(carve, layout->pages, sizeof *free_pages);
@@ -78,7 +51,9 @@ static qsa_cache *carve_cache(qsa_carve *carve, const qsa_config *config, const 
     uint32_t *tables = qsa_carve_bytes(carve, 2 * config->max_sequences * layout->pages, sizeof *tables);
     uint32_t *page_map = qsa_carve_bytes(carve, 2 * layout->pages, sizeof *page_map);
     plan->table_bytes = carve->used - plan->weight_bytes;
-    struct qsa_step *step = qsa_step_carve(carve, config, layout);
+    float *page_cos_sin = qsa_carve_bytes(carve, (uint64_t)layout->page_groups * config->rotary_dim, sizeof(float));
+    struct qsa_step *step = qsa_step_carve(carve, config);
+    qsa_store *store = qsa_operations_of(config)->carve(carve, config, layout);
     plan->scratch_bytes = carve->used - plan->weight_bytes - plan->table_bytes;
     if (cache == NULL)
         return NULL;
@@ -93,8 +68,17 @@ static qsa_cache *carve_cache(qsa_carve *carve, const qsa_config *config, const 
     cache->sequences = sequences;
     cache->tables = tables;
     cache->page_map = page_map;
+    cache->page_cos_sin = page_cos_sin;
     cache->step = step;
     step->cache = cache;
+    cache->store = store;
+    *store = (qsa_store){.operations = qsa_operations_of(config),
+                         .config = &cache->config,
+                         .layout = &cache->layout,
+                         .rotary = &cache->rotary,
+                         .allocator = &cache->allocator,
+                         .weights = weights,
+                         .work = &cache->work};
     return cache;
 }
 
@@ -134,14 +118,6 @@ qsa_status qsa_plan_memory(const qsa_config *config, qsa_memory_plan *out_plan)
 
 /* ---- creation ---- */
 
-qsa_layer_weights qsa_cache_weights(const qsa_cache *cache, uint32_t layer)
-{
-    const float *base = cache->weights + layer * weight_floats(&cache->config);
-    const uint32_t head = cache->config.head_dim, index = cache->config.index_dim;
-    return (qsa_layer_weights){
-        .q = base, .k = base + head, .index_q = base + 2 * head, .index_k = base + 2 * head + index};
-}
-
 static qsa_status copy_weight(const qsa_kernels *kernels, const float *from, uint32_t dim, uint32_t layer,
                               const char *name, float *to)
 {
@@ -158,12 +134,12 @@ static qsa_status copy_weights(qsa_cache *cache, const qsa_norm_weights *norms)
 {
     const uint32_t head = cache->config.head_dim, index = cache->config.index_dim;
     for (uint32_t layer = 0; layer < cache->config.layers; layer++) {
-        float *to = cache->weights + layer * weight_floats(&cache->config);
+        float *to = cache->weights + layer * qsa_weight_floats(&cache->config);
         const qsa_norm_weights none = {0}, *from = norms == NULL ? &none : &norms[layer];
-        QSA_TRY(copy_weight(cache->kernels, from->q, head, layer, "q", to));
-        QSA_TRY(copy_weight(cache->kernels, from->k, head, layer, "k", to + head));
-        QSA_TRY(copy_weight(cache->kernels, from->index_q, index, layer, "index_q", to + 2 * head));
-        QSA_TRY(copy_weight(cache->kernels, from->index_k, index, layer, "index_k", to + 2 * head + index));
+        QSA_TRY(copy_weight(cache->store->kernels, from->q, head, layer, "q", to));
+        QSA_TRY(copy_weight(cache->store->kernels, from->k, head, layer, "k", to + head));
+        QSA_TRY(copy_weight(cache->store->kernels, from->index_q, index, layer, "index_q", to + 2 * head));
+        QSA_TRY(copy_weight(cache->store->kernels, from->index_k, index, layer, "index_k", to + 2 * head + index));
     }
     return QSA_OK;
 }
@@ -183,35 +159,19 @@ static void init_tables(qsa_cache *cache)
     }
 }
 
-static uint64_t arena_bytes(const qsa_cache *cache, int i)
-{
-    return i < QSA_ARENA_COUNT ? cache->layout.arena_bytes[i] : cache->layout.triple_bytes;
-}
-
-static qsa_status allocate_arenas(qsa_cache *cache)
-{
-    for (int i = 0; i <= QSA_ARENA_COUNT; i++) {
-        void *memory = qsa_allocate(&cache->allocator, arena_bytes(cache, i));
-        if (memory == NULL)
-            return qsa_fail(QSA_E_MEMORY, "no memory for %" PRIu64 " bytes of pages", arena_bytes(cache, i));
-        if (i < QSA_ARENA_COUNT)
-            cache->arena[i] = memory;
-        else
-            cache->triples = memory;
-    }
-    return QSA_OK;
-}
-
 static qsa_status init_cache(qsa_cache *cache, const qsa_config *config)
 {
     const char *wanted = "";
-    cache->kernels = qsa_kernels_choose(&wanted);
-    if (cache->kernels == NULL)
+    cache->store->kernels = qsa_kernels_choose(&wanted);
+    if (cache->store->kernels == NULL)
         return qsa_fail(QSA_E_UNSUPPORTED, "QSA_ISA=%s: this processor or build does not have it", wanted);
     QSA_TRY(qsa_rotary_init(config, &cache->rotary));
     QSA_TRY(copy_weights(cache, config->norms));
     init_tables(cache);
-    return allocate_arenas(cache);
+    cache->triples = qsa_allocate(&cache->allocator, cache->layout.triple_bytes);
+    if (cache->triples == NULL)
+        return qsa_fail(QSA_E_MEMORY, "no memory for %" PRIu64 " bytes of rotary triples", cache->layout.triple_bytes);
+    return cache->store->operations->open(cache->store);
 }
 
 qsa_status qsa_cache_create(const qsa_config *config, qsa_cache **out_cache)
@@ -243,9 +203,8 @@ void qsa_cache_destroy(qsa_cache *cache)
     if (cache == NULL)
         return;
     const qsa_allocator allocator = cache->allocator;
-    for (int i = 0; i < QSA_ARENA_COUNT; i++)
-        qsa_release(&allocator, cache->arena[i], arena_bytes(cache, i));
-    qsa_release(&allocator, cache->triples, arena_bytes(cache, QSA_ARENA_COUNT));
+    cache->store->operations->close(cache->store);
+    qsa_release(&allocator, cache->triples, cache->layout.triple_bytes);
     qsa_carve carve = {0};
     table_plan tables;
     carve_cache(&carve, &cache->config, &cache->layout, &tables);
@@ -279,5 +238,5 @@ uint64_t qsa_cache_free_tokens(const qsa_cache *cache)
 
 const char *qsa_cache_isa(const qsa_cache *cache)
 {
-    return cache == NULL ? "" : cache->kernels->isa;
+    return cache == NULL ? "" : cache->store->kernels->isa;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A layer: announced once, then phases in parts, in order. */
-#include "base/float_env.h"
 #include "step/step.h"
 
 #include <inttypes.h>
@@ -21,7 +20,7 @@ static qsa_status check_tensors(const qsa_tensors *tensors, const qsa_output *ou
 
 static bool layer_running(const qsa_step *step)
 {
-    return step->layer.announced && !step->layer_done[step->layer.layer];
+    return step->layer.announced && !step->layer_done[step->layer.io.layer];
 }
 
 qsa_status qsa_layer_begin(qsa_step *step, uint32_t layer, const qsa_tensors *tensors, const qsa_output *out)
@@ -33,15 +32,13 @@ qsa_status qsa_layer_begin(qsa_step *step, uint32_t layer, const qsa_tensors *te
         return qsa_fail(QSA_E_ARGUMENT, "layer %" PRIu32 " of %" PRIu32, layer, step->cache->layout.layers);
     if (layer_running(step))
         return qsa_fail(QSA_E_ORDER, "layer %" PRIu32 " begins before layer %" PRIu32 " has run all phases", layer,
-                        step->layer.layer);
+                        step->layer.io.layer);
     if (step->layer_done[layer])
         return qsa_fail(QSA_E_ORDER, "layer %" PRIu32 " is repeated", layer);
     QSA_TRY(check_tensors(tensors, out));
     qsa_layer_state *state = &step->layer;
-    state->layer = layer;
     state->announced = true;
-    state->tensors = *tensors;
-    state->out = *out;
+    state->io = (qsa_layer_io){.layer = layer, .tensors = *tensors, .out = *out};
     atomic_store(&state->parts, 0);
     for (int phase = 0; phase < QSA_PHASES; phase++)
         atomic_store(&state->parts_done[phase], 0);
@@ -59,26 +56,32 @@ static qsa_status check_part(qsa_step *step, uint32_t phase, uint32_t part, uint
     if ((fixed == 0 || fixed == parts) && (phase >= QSA_PHASES || state->next_phase[part] != phase ||
                                            (phase > 0 && atomic_load(&state->parts_done[phase - 1]) != parts)))
         return qsa_fail(QSA_E_ORDER, "layer %" PRIu32 ", part %" PRIu32 ": phase %" PRIu32 " is out of order",
-                        state->layer, part, phase);
+                        state->io.layer, part, phase);
     if (fixed == 0)
         atomic_compare_exchange_strong(&state->parts, &fixed, parts);
     if (fixed != 0 && fixed != parts)
-        return qsa_fail(QSA_E_ARGUMENT, "layer %" PRIu32 " runs in %u parts, not %" PRIu32, state->layer, fixed, parts);
+        return qsa_fail(QSA_E_ARGUMENT, "layer %" PRIu32 " runs in %u parts, not %" PRIu32, state->io.layer, fixed,
+                        parts);
     state->next_phase[part]++;
     return QSA_OK;
 }
 
-static void run_part(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts)
+/* The first failure stays; the detail is there before the status can be seen. */
+static void note_failure(qsa_device_failure *failure, qsa_status status)
 {
-    static void (*const phases[QSA_PHASES])(qsa_step *, uint32_t, uint32_t) = {qsa_phase_append, qsa_phase_scan,
-                                                                               qsa_phase_select, qsa_phase_attend};
-    if (parts > step->cache->config.max_parts)
-        parts = step->cache->config.max_parts;
-    if (part >= parts) /* more parts than working memory was planned for: the others do the work */
+    int none = QSA_OK, claimed = QSA_STATUS_COUNT;
+    if (!atomic_compare_exchange_strong(&failure->status, &none, claimed))
         return;
-    qsa_float_env saved = qsa_float_env_enter();
-    phases[phase](step, part, parts);
-    qsa_float_env_leave(saved);
+    qsa_copy_detail(failure->detail, sizeof failure->detail);
+    atomic_store(&failure->status, status);
+}
+
+static bool may_run(const qsa_step *step, uint32_t phase)
+{
+    if (atomic_load(&step->failure.status) != QSA_OK)
+        return false;
+    /* In phase 0 all parts look at their input, so that the lowest refusal is found; afterwards nothing runs. */
+    return phase == 0 || (!qsa_stores_only(step) && !qsa_refused(&step->refusals));
 }
 
 qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts)
@@ -86,12 +89,25 @@ qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32
     if (step == NULL || !step->cache->step_open || !layer_running(step))
         return qsa_fail(QSA_E_ORDER, "phase %" PRIu32 ": no layer is announced", phase);
     QSA_TRY(check_part(step, phase, part, parts));
-    /* In phase 0 all parts look at their input, so that the lowest error is found; afterwards nothing runs. */
-    if (phase == 0 || (!qsa_stores_only(step) && atomic_load(&step->error) == UINT64_MAX))
-        run_part(step, phase, part, parts);
+    if (may_run(step, phase)) {
+        qsa_store *store = step->cache->store;
+        qsa_status status = store->operations->phase(store, &step->batch, &step->layer.io, phase, part, parts);
+        if (status != QSA_OK)
+            note_failure(&step->failure, status);
+    }
     if (atomic_fetch_add(&step->layer.parts_done[phase], 1) + 1 == parts && phase == QSA_PHASES - 1)
-        step->layer_done[step->layer.layer] = 1;
+        step->layer_done[step->layer.io.layer] = 1;
     return qsa_step_error(step);
+}
+
+qsa_status qsa_step_error(const struct qsa_step *step)
+{
+    int failed = atomic_load(&step->failure.status);
+    if (failed == QSA_STATUS_COUNT) /* another part is writing its detail this moment */
+        return qsa_fail(QSA_E_DEVICE, "the device failed");
+    if (failed != QSA_OK)
+        return qsa_fail((qsa_status)failed, "%s", step->failure.detail);
+    return qsa_refusals_status(&step->refusals);
 }
 
 qsa_status qsa_step_layer(qsa_step *step, uint32_t layer, const qsa_tensors *tensors, const qsa_output *out)
@@ -108,10 +124,10 @@ qsa_status qsa_step_selection(const qsa_step *step, uint32_t token, uint32_t *ou
         return qsa_fail(QSA_E_ORDER, "selection: no finished layer");
     QSA_TRY(qsa_step_error(step)); /* a refused layer ends without a selection */
     if (qsa_stores_only(step))
-        return qsa_fail(QSA_E_ORDER, "selection: layer %" PRIu32 " was stored without output", step->layer.layer);
-    if (token >= step->n_tokens || out_groups == NULL || out_n == NULL)
-        return qsa_fail(QSA_E_ARGUMENT, "selection: token %" PRIu32 " of %" PRIu32 ", or NULL", token, step->n_tokens);
-    *out_n = step->n_selected[token];
-    memcpy(out_groups, step->selected + (size_t)token * step->k, *out_n * sizeof(uint32_t));
-    return QSA_OK;
+        return qsa_fail(QSA_E_ORDER, "selection: layer %" PRIu32 " was stored without output", step->layer.io.layer);
+    if (token >= step->batch.n_tokens || out_groups == NULL || out_n == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "selection: token %" PRIu32 " of %" PRIu32 ", or NULL", token,
+                        step->batch.n_tokens);
+    qsa_store *store = step->cache->store;
+    return store->operations->selection(store, token, out_groups, out_n);
 }

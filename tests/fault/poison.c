@@ -1,5 +1,7 @@
 #include "poison.h"
 
+#include "device/host/host.h"
+#include "device/values.h"
 #include "step/step.h"
 
 #include <math.h>
@@ -10,12 +12,16 @@ static void poison_slot(qsa_cache *cache, qsa_place place)
     static float nan[QSA_MAX_DIM];
     for (int i = 0; i < QSA_MAX_DIM; i++)
         nan[i] = NAN;
-    for (uint32_t layer = 0; layer < cache->layout.layers; layer++) {
-        for (uint32_t head = 0; head < cache->layout.kv_heads; head++) {
-            qsa_store_k(cache, layer, place, head, nan);
-            qsa_store_v(cache, layer, place, head, nan);
+    const qsa_layout *layout = &cache->layout;
+    const qsa_host_store *store = qsa_host(cache->store);
+    for (uint32_t layer = 0; layer < layout->layers; layer++) {
+        for (uint32_t head = 0; head < layout->kv_heads; head++) {
+            qsa_store_k(cache->store->kernels, layout, qsa_host_page(store, QSA_ARENA_K, layer, place.page), place.slot,
+                        head, nan);
+            qsa_store_v(cache->store->kernels, layout, qsa_host_page(store, QSA_ARENA_V, layer, place.page), place.slot,
+                        head, nan);
         }
-        qsa_store_raw(cache, layer, place, nan);
+        qsa_store_raw(layout, qsa_host_page(store, QSA_ARENA_RAW, layer, place.page), place.slot, nan);
     }
     memset(qsa_triple_at(cache, place), 0x7f, sizeof(qsa_triple));
 }
@@ -26,7 +32,8 @@ static void poison_group(qsa_cache *cache, qsa_place first)
     for (int i = 0; i < QSA_MAX_DIM; i++)
         nan[i] = NAN;
     for (uint32_t layer = 0; layer < cache->layout.layers; layer++)
-        qsa_store_pooled(cache, layer, first, nan);
+        qsa_store_pooled(&cache->layout, qsa_host_page(qsa_host(cache->store), QSA_ARENA_POOLED, layer, first.page),
+                         first.slot, nan);
 }
 
 /* The slots [from, to) of a page; groups of which one of these is the last are not complete. */
@@ -52,10 +59,10 @@ static void poison_tail(qsa_cache *cache, const qsa_sequence *sequence)
 static void poison_part(const qsa_cache *cache, const qsa_part *part)
 {
     const qsa_config *config = &cache->config;
-    const uint32_t row = qsa_row_limit(&cache->layout, config->budget);
+    const uint32_t row = qsa_row_limit(config->ratio, config->budget);
     memset(part->queries, 0xff, QSA_SCAN_QUERIES * config->index_heads * config->index_dim * sizeof(float));
     memset(part->scores, 0xff, QSA_SCAN_QUERIES * QSA_SCAN_TILES * cache->layout.page_groups * sizeof(float));
-    memset(part->candidates, 0xff, QSA_SCAN_QUERIES * (size_t)cache->step->capacity * sizeof(qsa_candidate));
+    memset(part->candidates, 0xff, QSA_SCAN_QUERIES * (size_t)qsa_host(cache->store)->capacity * sizeof(qsa_candidate));
     memset(part->raw, 0xff, config->ratio * config->index_dim * sizeof(float));
     memset(part->k, 0xff, config->kv_heads * config->head_dim * sizeof(float));
     memset(part->attend.row.v, 0xff, row * sizeof(void *));
@@ -68,17 +75,27 @@ static void poison_part(const qsa_cache *cache, const qsa_part *part)
 static void poison_step(const qsa_cache *cache)
 {
     struct qsa_step *step = cache->step;
-    const size_t tokens = cache->config.max_step_tokens, ranges = 2 * (size_t)cache->config.max_parts;
+    const size_t tokens = cache->config.max_step_tokens;
     memset(step->entries, 0xff, tokens * sizeof *step->entries);
+    memset(step->batch_entries, 0xff, tokens * sizeof *step->batch_entries);
     memset(step->token_entry, 0xff, tokens * sizeof *step->token_entry);
+    memset(step->queries, 0xff, tokens * sizeof *step->queries);
+    memset(step->units, 0xff, tokens * sizeof *step->units);
     memset(step->relative, 0x7f, tokens * sizeof *step->relative);
-    memset(step->cos_sin, 0xff, tokens * cache->config.rotary_dim * sizeof(float));
-    memset(step->selected, 0xff, tokens * step->k * sizeof *step->selected);
-    memset(step->n_selected, 0xff, tokens * sizeof *step->n_selected);
-    memset(step->partial, 0xff, ranges * step->k * sizeof *step->partial);
-    memset(step->n_partial, 0xff, ranges * sizeof *step->n_partial);
+    memset(step->cos_sin, 0xff, 2 * tokens * cache->config.rotary_dim * sizeof(float));
+    memset(cache->page_cos_sin, 0xff, cache->layout.page_groups * cache->config.rotary_dim * sizeof(float));
+}
+
+static void poison_store(const qsa_cache *cache)
+{
+    qsa_host_store *store = qsa_host(cache->store);
+    const size_t tokens = cache->config.max_step_tokens, ranges = 2 * (size_t)cache->config.max_parts;
+    memset(store->selected, 0xff, tokens * store->k * sizeof *store->selected);
+    memset(store->n_selected, 0xff, tokens * sizeof *store->n_selected);
+    memset(store->partial, 0xff, ranges * store->k * sizeof *store->partial);
+    memset(store->n_partial, 0xff, ranges * sizeof *store->n_partial);
     for (uint32_t i = 0; i < cache->config.max_parts; i++)
-        poison_part(cache, &step->parts[i]);
+        poison_part(cache, &store->parts[i]);
 }
 
 void poison_dead(qsa_cache *cache)
@@ -88,4 +105,5 @@ void poison_dead(qsa_cache *cache)
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
         poison_tail(cache, &cache->sequences[slot]);
     poison_step(cache);
+    poison_store(cache);
 }

@@ -2,6 +2,8 @@
  * harness that sees nothing would pass everything. */
 #include "world.h"
 
+#include "device/host/host.h"
+#include "device/values.h"
 #include "step/step.h"
 
 #include <math.h>
@@ -83,7 +85,7 @@ static bool run_agrees(const qsa_kernels *kernels)
     config.layers = 1;
     world_batch batch = world_batch_open(&config, TOKENS, 1);
     qsa_cache *cache = world_create(&config);
-    cache->kernels = kernels;
+    cache->store->kernels = kernels;
     world_feed(cache, world_open(cache), 0, &batch, 0, TOKENS, 7, (world_way){0});
     const oracle_shape shape = world_oracle_shape(&config);
     oracle_run run;
@@ -129,13 +131,13 @@ static void blind_check_of_input_is_seen(void **state)
     qsa_config config = world_mini();
     world_batch batch = world_batch_open(&config, 1, 1);
     qsa_cache *cache = world_create(&config);
-    qsa_kernels wrong = *cache->kernels;
+    qsa_kernels wrong = *cache->store->kernels;
     qsa_step *step;
     qsa_entry entry = {.seq = world_open(cache), .position = 0, .tokens = 1};
     batch.v[0] = NAN;
     for (int blind = 0; blind < 2; blind++) {
-        wrong.check = blind ? check_that_sees_nothing : cache->kernels->check;
-        cache->kernels = &wrong;
+        wrong.check = blind ? check_that_sees_nothing : cache->store->kernels->check;
+        cache->store->kernels = &wrong;
         world_ok(qsa_step_begin(cache, &entry, 1, &step));
         assert_int_equal(world_layers(step, &batch, 0, 1, (world_way){0}), blind ? QSA_OK : QSA_E_NONFINITE);
         qsa_step_abort(step);
@@ -159,6 +161,12 @@ static void make_worst(world_batch *batch)
     }
 }
 
+static void plant_pooled(qsa_cache *cache, qsa_place first, const float *key)
+{
+    qsa_store_pooled(&cache->layout, qsa_host_page(qsa_host(cache->store), QSA_ARENA_POOLED, 0, first.page), first.slot,
+                     key);
+}
+
 /* A wrong pooled key changes nothing below the cut, which is why selection is tested above it. */
 static void wrong_pooled_key_shows_only_above_the_cut(void **state)
 {
@@ -177,7 +185,7 @@ static void wrong_pooled_key_shows_only_above_the_cut(void **state)
         world_feed(cache, seq, 0, &found, 0, n - 1, 0, (world_way){0});
         float zero[8] = {0};
         for (uint32_t g = 0; g < (n - 1) / 4; g++)
-            qsa_store_pooled(cache, 0, qsa_sequence_place(&cache->sequences[seq.slot], (uint64_t)g * 4), zero);
+            plant_pooled(cache, qsa_sequence_place(&cache->sequences[seq.slot], (uint64_t)g * 4), zero);
         world_refused(QSA_E_FORMAT, "layer 0, group 0", qsa_seq_verify_index(cache, seq));
         world_feed(cache, seq, n - 1, &found, n - 1, 1, 0, (world_way){0});
         bool same = memcmp(whole.out + (n - 1) * 4, found.out + (n - 1) * 4, 4 * sizeof(float)) == 0;
@@ -268,14 +276,15 @@ static void digest_sees_one_bit(void **state)
     qsa_sequence *sequence = &cache->sequences[seq.slot];
     const qsa_place last = qsa_sequence_place(sequence, 99);
     uint64_t before = world_digest(cache, seq);
-    uint8_t *const bits[] = {cache->arena[QSA_ARENA_K],
-                             cache->arena[QSA_ARENA_V],
-                             cache->arena[QSA_ARENA_RAW],
-                             cache->arena[QSA_ARENA_POOLED],
+    uint8_t *const *arena = qsa_host(cache->store)->arena;
+    uint8_t *const bits[] = {arena[QSA_ARENA_K],
+                             arena[QSA_ARENA_V],
+                             arena[QSA_ARENA_RAW],
+                             arena[QSA_ARENA_POOLED],
                              (uint8_t *)&cache->triples[0].w,
                              (uint8_t *)&qsa_triple_at(cache, last)->h,
                              (uint8_t *)&sequence->frame,
-                             cache->arena[QSA_ARENA_V] + qsa_layout_page(&cache->layout, QSA_ARENA_V, 2, 1)};
+                             arena[QSA_ARENA_V] + qsa_layout_page(&cache->layout, QSA_ARENA_V, 2, 1)};
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
         *bits[i] ^= 1;
         assert_int_not_equal(world_digest(cache, seq), before);

@@ -1,6 +1,7 @@
 /* For every invariant of src/cache/cache.h a fault is planted, and qsa_cache_check (or, for what only the values show,
  * qsa_seq_verify_index) must name it. A checker that never fails would prove nothing. */
 #include "cache/cache.h"
+#include "device/host/host.h"
 #include "world.h"
 
 #include <string.h>
@@ -175,7 +176,7 @@ static void a_pooled_key_that_does_not_follow_is_named(void **state)
     for (uint32_t layer = 0; layer < 3; layer++)
         for (int arena = QSA_ARENA_RAW; arena <= QSA_ARENA_POOLED; arena++) {
             scene s = set_scene();
-            uint8_t *page = s.cache->arena[arena] + qsa_layout_page(&s.cache->layout, arena, layer, s.s[2]->table[0]);
+            uint8_t *page = qsa_host_page(qsa_host(s.cache->store), arena, layer, s.s[2]->table[0]);
             page[2] ^= 0x40; /* of the first token and of the first group */
             world_refused(QSA_E_FORMAT, "group 0", qsa_seq_verify_index(s.cache, s.seqs[2]));
             world_ok(qsa_seq_verify_index(s.cache, s.seqs[0]));
@@ -206,7 +207,7 @@ static void the_digest_sees_every_part(void **state)
         scene s = set_scene();
         uint64_t digest = world_digest(s.cache, s.seqs[2]);
         if (part < QSA_ARENA_COUNT)
-            s.cache->arena[part][qsa_layout_page(&s.cache->layout, part, 2, s.s[2]->table[0])] ^= 1;
+            *qsa_host_page(qsa_host(s.cache->store), part, 2, s.s[2]->table[0]) ^= 1;
         else if (part == 4)
             qsa_triple_at(s.cache, qsa_sequence_place(s.s[2], 19))->w ^= 1;
         else if (part == 5)

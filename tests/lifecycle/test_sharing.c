@@ -115,7 +115,7 @@ static void lengths_of_two_sequences_move_apart(void **state)
 /* Exchanges two pages and everything that names them, as a host that swaps memory would. */
 static void move_pages(qsa_cache *cache, uint32_t a, uint32_t b)
 {
-    qsa_page_swap(cache, a, b);
+    world_ok(qsa_page_swap(cache, a, b));
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
         for (uint32_t i = 0; i < cache->sequences[slot].n_pages; i++) {
             uint32_t *page = &cache->sequences[slot].table[i];

@@ -7,8 +7,8 @@
  *   raw     [slots][index_dim]
  *   pooled  [index_dim][groups]                          one tile; lanes are groups
  * and, once for all layers, the rotary triples [slots]. Address = arena + layer * layer stride + page * page stride. */
-#ifndef QSA_CACHE_LAYOUT_H
-#define QSA_CACHE_LAYOUT_H
+#ifndef QSA_DEVICE_LAYOUT_H
+#define QSA_DEVICE_LAYOUT_H
 
 #include "kernels/kernels.h"
 

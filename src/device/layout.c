@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cache/layout.h"
+#include "device/layout.h"
 
 #include "base/status.h"
 

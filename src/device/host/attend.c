@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Phase 3: attention. The unit of work is (query, kv head, block of its query heads), in order, so that a part goes
+ * through neighbouring queries and finds their K and V in cache. */
+#include "device/host/host.h"
+
+static uint32_t ceil_divide(uint64_t a, uint64_t b)
+{
+    return (uint32_t)((a + b - 1) / b);
+}
+
+/* Blocks of query heads per kv head: as few as working memory allows, as many as keep all parts busy. */
+static uint32_t head_blocks(const qsa_config *config, uint32_t n_tokens, uint32_t parts)
+{
+    uint32_t shared = config->q_heads / config->kv_heads;
+    uint32_t blocks = ceil_divide(shared, QSA_HEADS_AT_ONCE);
+    uint32_t wanted = ceil_divide(parts, (uint64_t)n_tokens * config->kv_heads);
+    if (wanted > shared)
+        wanted = shared;
+    return wanted > blocks ? wanted : blocks;
+}
+
+static void load_heads(const qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t token,
+                       uint32_t first_head, uint32_t heads, float *q)
+{
+    const qsa_store *base = &store->base;
+    const qsa_config *config = base->config;
+    const qsa_strided *in = &io->tensors.q;
+    const uint32_t pairs = base->rotary->pairs;
+    const float *table = qsa_batch_cos_sin(batch, token, pairs), c = qsa_query_scale(config->head_dim);
+    base->kernels->norm_rotate(in->data + token * in->token_stride + first_head * in->head_stride, in->head_stride,
+                               heads, config->head_dim, qsa_store_weights(base, io->layer).q, config->eps, pairs, table,
+                               table + pairs, false, q);
+    for (uint32_t i = 0; i < heads * config->head_dim; i++)
+        q[i] *= c;
+}
+
+/* Query heads [first, first + heads) of a token over the row that was gathered. */
+static void attend_unit(const qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
+                        uint32_t token, uint32_t first, uint32_t heads)
+{
+    const qsa_output *out = &io->out;
+    load_heads(store, batch, io, token, first, heads, part->attend.q);
+    qsa_attend_heads(store->base.kernels, store->base.layout->kv_element, heads, store->base.config->head_dim,
+                     &part->attend, out->data + token * out->token_stride + first * out->head_stride, out->head_stride);
+}
+
+/* ---- the row of a query, as addresses ---- */
+
+/* Appends `count` tokens that lie in consecutive slots of one page. */
+static void add_tokens(const qsa_host_store *store, uint32_t layer, qsa_place place, uint32_t kv_head, uint32_t count,
+                       qsa_row_view *row)
+{
+    const qsa_layout *layout = store->base.layout;
+    const uint8_t *k_page = qsa_host_page(store, QSA_ARENA_K, layer, place.page);
+    const uint8_t *v_page = qsa_host_page(store, QSA_ARENA_V, layer, place.page);
+    for (uint32_t s = place.slot; s < place.slot + count; s++) {
+        const void *block = k_page + qsa_layout_k_block(layout, kv_head, s);
+        if (row->n_blocks == 0 || row->blocks[row->n_blocks - 1] != block)
+            row->blocks[row->n_blocks++] = block;
+        uint32_t lane = (row->n_blocks - 1) * QSA_BLOCK_TOKENS + s % QSA_BLOCK_TOKENS;
+        row->compact = row->compact && lane == row->n;
+        row->lanes[row->n] = lane;
+        row->v[row->n++] = v_page + qsa_layout_v_token(layout, kv_head, s);
+    }
+}
+
+static void gather_row(const qsa_host_store *store, const qsa_batch *batch, uint32_t layer, uint32_t token,
+                       uint32_t kv_head, qsa_row_view *row)
+{
+    const qsa_batch_entry *entry = qsa_batch_entry_of(batch, token);
+    const qsa_query *query = &batch->queries[token];
+    const uint32_t ratio = store->base.layout->ratio, *groups = store->selected + (size_t)token * store->k;
+    row->n = row->n_blocks = 0;
+    row->compact = true;
+    for (uint32_t i = 0; i < store->n_selected[token]; i++)
+        add_tokens(store, layer, qsa_batch_place(entry, (uint64_t)groups[i] * ratio), kv_head, ratio, row);
+    if (query->n_tail > 0)
+        add_tokens(store, layer, qsa_batch_place(entry, query->tail), kv_head, query->n_tail, row);
+}
+
+void qsa_host_attend(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
+                     uint32_t parts)
+{
+    const qsa_config *config = store->base.config;
+    const uint32_t shared = config->q_heads / config->kv_heads, blocks = head_blocks(config, batch->n_tokens, parts);
+    qsa_part *memory = &store->parts[part];
+    uint64_t begin, end, rows = 0, chosen = 0, gathered = UINT64_MAX;
+    qsa_share((uint64_t)batch->n_tokens * config->kv_heads * blocks, part, parts, &begin, &end);
+    for (uint64_t unit = begin; unit < end; unit++) {
+        uint32_t block = (uint32_t)(unit % blocks), kv_head = (uint32_t)(unit / blocks % config->kv_heads);
+        uint32_t token = (uint32_t)(unit / blocks / config->kv_heads);
+        if (unit / blocks != gathered)
+            gather_row(store, batch, io->layer, token, kv_head, &memory->attend.row);
+        gathered = unit / blocks;
+        uint64_t first, last;
+        qsa_share(shared, block, blocks, &first, &last);
+        attend_unit(store, batch, io, memory, token, kv_head * shared + (uint32_t)first, (uint32_t)(last - first));
+        if (block == 0) {
+            rows += memory->attend.row.n;
+            chosen += kv_head == 0 ? store->n_selected[token] : 0;
+        }
+    }
+    atomic_fetch_add_explicit(&store->base.work->k_rows_read, rows, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->base.work->groups_chosen, chosen, memory_order_relaxed);
+}

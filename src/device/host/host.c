@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host's table of operations. Once a store is open none of them can fail. */
+#include "device/host/host.h"
+
+#include "base/float_env.h"
+#include "device/values.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+static void carve_part(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout, qsa_part *out)
+{
+    const uint32_t row = qsa_row_limit(config->ratio, config->budget);
+    const uint32_t blocks = qsa_block_limit(config->ratio, config->budget);
+    const uint32_t capacity = qsa_selection_capacity(config->budget / config->ratio);
+    qsa_part part;
+    part.queries =
+        qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * config->index_heads * config->index_dim, sizeof(float));
+    part.scores =
+        qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * QSA_SCAN_TILES * layout->page_groups, sizeof(float));
+    part.candidates = qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * capacity, sizeof(qsa_candidate));
+    part.raw = qsa_carve_bytes(carve, (uint64_t)config->ratio * config->index_dim, sizeof(float));
+    part.k = qsa_carve_bytes(carve, (uint64_t)config->kv_heads * config->head_dim, sizeof(float));
+    part.attend.x_stride = (size_t)blocks * QSA_BLOCK_TOKENS;
+    part.attend.row.blocks = qsa_carve_bytes(carve, blocks, sizeof(void *));
+    part.attend.row.v = qsa_carve_bytes(carve, row, sizeof(void *));
+    part.attend.row.lanes = qsa_carve_bytes(carve, row, sizeof(uint32_t));
+    part.attend.q = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * config->head_dim, sizeof(float));
+    part.attend.x = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * part.attend.x_stride, sizeof(float));
+    if (out != NULL)
+        *out = part;
+}
+
+static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout)
+{
+    qsa_host_store *store = qsa_carve_bytes(carve, 1, sizeof *store), local;
+    memset(&local, 0, sizeof local);
+    const uint64_t tokens = config->max_step_tokens, ranges = 2 * (uint64_t)config->max_parts;
+    local.k = config->budget / config->ratio;
+    local.capacity = qsa_selection_capacity(local.k);
+    local.selected = qsa_carve_bytes(carve, tokens * local.k, sizeof(uint32_t));
+    local.n_selected = qsa_carve_bytes(carve, tokens, sizeof(uint32_t));
+    local.partial = qsa_carve_bytes(carve, ranges * local.k, sizeof(qsa_candidate));
+    local.n_partial = qsa_carve_bytes(carve, ranges, sizeof(uint32_t));
+    local.parts = qsa_carve_bytes(carve, config->max_parts, sizeof(qsa_part));
+    for (uint32_t i = 0; i < config->max_parts; i++)
+        carve_part(carve, config, layout, local.parts == NULL ? NULL : &local.parts[i]);
+    if (store == NULL)
+        return NULL;
+    *store = local;
+    return &store->base;
+}
+
+static qsa_status open_store(qsa_store *base)
+{
+    qsa_host_store *store = qsa_host(base);
+    for (int i = 0; i < QSA_ARENA_COUNT; i++) {
+        store->arena[i] = qsa_allocate(base->allocator, base->layout->arena_bytes[i]);
+        if (store->arena[i] == NULL)
+            return qsa_fail(QSA_E_MEMORY, "no memory for %" PRIu64 " bytes of pages", base->layout->arena_bytes[i]);
+    }
+    return QSA_OK;
+}
+
+static void close_store(qsa_store *base)
+{
+    qsa_host_store *store = qsa_host(base);
+    for (int i = 0; i < QSA_ARENA_COUNT; i++)
+        qsa_release(base->allocator, store->arena[i], base->layout->arena_bytes[i]);
+}
+
+/* ---- pages ---- */
+
+static qsa_status copy_page(qsa_store *base, uint32_t from, uint32_t to)
+{
+    const qsa_host_store *store = qsa_host(base);
+    for (int arena = 0; arena < QSA_ARENA_COUNT; arena++)
+        for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+            memcpy(qsa_host_page(store, arena, layer, to), qsa_host_page(store, arena, layer, from),
+                   (size_t)base->layout->page_stride[arena]);
+    return QSA_OK;
+}
+
+static void swap_bytes(uint8_t *a, uint8_t *b, size_t bytes)
+{
+    uint8_t buffer[4096];
+    for (size_t at = 0; at < bytes; at += sizeof buffer) {
+        size_t n = bytes - at < sizeof buffer ? bytes - at : sizeof buffer;
+        memcpy(buffer, a + at, n);
+        memcpy(a + at, b + at, n);
+        memcpy(b + at, buffer, n);
+    }
+}
+
+static qsa_status swap_pages(qsa_store *base, uint32_t a, uint32_t b)
+{
+    const qsa_host_store *store = qsa_host(base);
+    for (int arena = 0; arena < QSA_ARENA_COUNT; arena++)
+        for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+            swap_bytes(qsa_host_page(store, arena, layer, a), qsa_host_page(store, arena, layer, b),
+                       (size_t)base->layout->page_stride[arena]);
+    return QSA_OK;
+}
+
+static qsa_status copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint32_t n)
+{
+    const qsa_host_store *store = qsa_host(base);
+    const qsa_layout *layout = base->layout;
+    const size_t raw_bytes = (size_t)layout->index_dim * layout->index_bytes;
+    for (uint32_t layer = 0; layer < layout->layers; layer++) {
+        const uint8_t *k_from = qsa_host_page(store, QSA_ARENA_K, layer, from.page);
+        uint8_t *k_to = qsa_host_page(store, QSA_ARENA_K, layer, to.page);
+        for (uint32_t s = 0; s < n; s++)
+            qsa_copy_k(layout, k_from, from.slot + s, k_to, to.slot + s);
+        const uint8_t *v_from = qsa_host_page(store, QSA_ARENA_V, layer, from.page);
+        uint8_t *v_to = qsa_host_page(store, QSA_ARENA_V, layer, to.page);
+        for (uint32_t head = 0; head < layout->kv_heads; head++)
+            memcpy(v_to + qsa_layout_v_token(layout, head, to.slot),
+                   v_from + qsa_layout_v_token(layout, head, from.slot), (size_t)n * layout->row_bytes);
+        memcpy(qsa_host_page(store, QSA_ARENA_RAW, layer, to.page) + to.slot * raw_bytes,
+               qsa_host_page(store, QSA_ARENA_RAW, layer, from.page) + from.slot * raw_bytes, n * raw_bytes);
+    }
+    return QSA_OK;
+}
+
+static qsa_status pool(qsa_store *base, qsa_place first, uint32_t n, const float *cos_sin)
+{
+    qsa_host_store *store = qsa_host(base);
+    qsa_float_env saved = qsa_float_env_enter();
+    for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+        for (uint32_t g = 0; g < n; g++)
+            qsa_host_pool(store, layer, (qsa_place){first.page, first.slot + g * base->layout->ratio},
+                          cos_sin + (size_t)g * 2 * base->rotary->pairs, store->parts[0].raw);
+    qsa_float_env_leave(saved);
+    base->work->keys_pooled += (uint64_t)n * base->layout->layers;
+    return QSA_OK;
+}
+
+static qsa_status view(qsa_store *base, enum qsa_arena arena, uint32_t layer, uint32_t page, uint8_t **out)
+{
+    *out = qsa_host_page(qsa_host(base), arena, layer, page);
+    return QSA_OK;
+}
+
+static qsa_status put(qsa_store *base, enum qsa_arena arena, uint32_t layer, uint32_t page)
+{
+    (void)base, (void)arena, (void)layer, (void)page; /* the view was the page */
+    return QSA_OK;
+}
+
+/* ---- a step ---- */
+
+static qsa_status begin(qsa_store *base, const qsa_batch *batch)
+{
+    (void)base, (void)batch;
+    return QSA_OK;
+}
+
+static qsa_status phase(qsa_store *base, const qsa_batch *batch, const qsa_layer_io *io, uint32_t number, uint32_t part,
+                        uint32_t parts)
+{
+    static void (*const phases[QSA_PHASES])(qsa_host_store *, const qsa_batch *, const qsa_layer_io *, uint32_t,
+                                            uint32_t) = {qsa_host_append, qsa_host_scan, qsa_host_select,
+                                                         qsa_host_attend};
+    if (parts > base->config->max_parts)
+        parts = base->config->max_parts;
+    if (part >= parts) /* more parts than working memory was planned for: the others do the work */
+        return QSA_OK;
+    qsa_float_env saved = qsa_float_env_enter();
+    phases[number](qsa_host(base), batch, io, part, parts);
+    qsa_float_env_leave(saved);
+    return QSA_OK;
+}
+
+static qsa_status selection(qsa_store *base, uint32_t token, uint32_t *out_groups, uint32_t *out_n)
+{
+    const qsa_host_store *store = qsa_host(base);
+    *out_n = store->n_selected[token];
+    memcpy(out_groups, store->selected + (size_t)token * store->k, *out_n * sizeof(uint32_t));
+    return QSA_OK;
+}
+
+const qsa_operations qsa_host_operations = {
+    .name = "host",
+    .carve = carve,
+    .open = open_store,
+    .close = close_store,
+    .copy_page = copy_page,
+    .swap_pages = swap_pages,
+    .copy_slots = copy_slots,
+    .pool = pool,
+    .view = view,
+    .put = put,
+    .begin = begin,
+    .phase = phase,
+    .selection = selection,
+};

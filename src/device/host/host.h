@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host as a device: pages in this process's memory, the kernels of kernels/, work divided into parts. */
+#ifndef QSA_DEVICE_HOST_HOST_H
+#define QSA_DEVICE_HOST_HOST_H
+
+#include "attend/attend.h"
+#include "device/device.h"
+#include "select/select.h"
+
+enum {
+    QSA_SCAN_QUERIES = 8, /* queries that share the load of a tile */
+    QSA_SCAN_TILES = 16   /* tiles scored between two looks at the threshold */
+};
+
+/* Working memory of one part. */
+typedef struct qsa_part {
+    float *queries;            /* [QSA_SCAN_QUERIES][index_heads][index_dim] */
+    float *scores;             /* [QSA_SCAN_QUERIES][QSA_SCAN_TILES][page_groups] */
+    qsa_candidate *candidates; /* [QSA_SCAN_QUERIES][capacity] */
+    float *raw;                /* [ratio][index_dim] */
+    float *k;                  /* [kv_heads][head_dim] */
+    qsa_attend_scratch attend;
+} qsa_part;
+
+typedef struct qsa_host_store {
+    qsa_store base;
+    uint8_t *arena[QSA_ARENA_COUNT];
+
+    uint32_t k;             /* budget in groups */
+    uint32_t capacity;      /* candidates of one selection */
+    uint32_t *selected;     /* [max_step_tokens][k] */
+    uint32_t *n_selected;   /* [max_step_tokens] */
+    qsa_candidate *partial; /* [2 * max_parts][k] members of a range of pages, before the merge */
+    uint32_t *n_partial;    /* [2 * max_parts] */
+    qsa_part *parts;        /* [max_parts] */
+} qsa_host_store;
+
+static inline qsa_host_store *qsa_host(qsa_store *store)
+{
+    return (qsa_host_store *)(void *)store;
+}
+
+static inline uint8_t *qsa_host_page(const qsa_host_store *store, enum qsa_arena arena, uint32_t layer, uint32_t page)
+{
+    return store->arena[arena] + qsa_layout_page(store->base.layout, arena, layer, page);
+}
+
+/* The phases; part of parts, parts at most max_parts. */
+void qsa_host_append(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
+                     uint32_t parts);
+void qsa_host_scan(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
+                   uint32_t parts);
+void qsa_host_select(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
+                     uint32_t parts);
+void qsa_host_attend(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
+                     uint32_t parts);
+
+/* The pooled key of a group from its raw keys. raw: working memory [ratio][index_dim]. */
+void qsa_host_pool(qsa_host_store *store, uint32_t layer, qsa_place first, const float *cos_sin, float *raw);
+
+#endif

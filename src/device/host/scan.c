@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Phases 1 and 2: scores and membership.
+ *
+ * With at least as many queries as parts a part owns whole queries and its selection is final. With fewer, each query's
+ * pages are cut into ranges; a range leaves its best candidates in `partial`, and phase 2 merges them in order. */
+#include "device/host/host.h"
+#include "index/pool.h"
+
+#include <string.h>
+
+static bool drops_something(const qsa_host_store *store, const qsa_query *query)
+{
+    return query->end_group - query->first_group > store->k;
+}
+
+/* Below the cut every candidate is a member. */
+static void choose_all(qsa_host_store *store, uint32_t token, const qsa_query *query)
+{
+    uint32_t *selected = store->selected + (size_t)token * store->k;
+    store->n_selected[token] = (uint32_t)(query->end_group - query->first_group);
+    for (uint32_t i = 0; i < store->n_selected[token]; i++)
+        selected[i] = (uint32_t)query->first_group + i;
+}
+
+static void load_query(const qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t token,
+                       float *out)
+{
+    const qsa_store *base = &store->base;
+    const qsa_config *config = base->config;
+    const qsa_strided *in = &io->tensors.index_q;
+    const uint32_t pairs = base->rotary->pairs;
+    qsa_index_norm_rotate(base->kernels, in->data + token * in->token_stride, in->head_stride, config->index_heads,
+                          config->index_dim, qsa_store_weights(base, io->layer).index_q, config->eps, pairs,
+                          qsa_batch_cos_sin(batch, token, pairs), config->profile == QSA_PROFILE_BF16, out);
+}
+
+/* Pages of a sequence, counted in its table. */
+typedef struct page_range {
+    uint64_t begin, end;
+} page_range;
+
+static uint64_t slot_groups(const qsa_host_store *store, const qsa_batch_entry *entry)
+{
+    return entry->first_slot / store->base.layout->ratio;
+}
+
+static page_range pages_of(const qsa_host_store *store, const qsa_batch_entry *entry, uint64_t first_group,
+                           uint64_t end_group)
+{
+    uint64_t before = slot_groups(store, entry), per_page = store->base.layout->page_groups;
+    return (page_range){(first_group + before) / per_page, (end_group + before + per_page - 1) / per_page};
+}
+
+/* Offers the candidates among the lanes of one page. */
+static void offer_page(const qsa_host_store *store, const qsa_batch_entry *entry, const qsa_query *query, uint64_t page,
+                       const float *scores, qsa_selection *selection)
+{
+    const uint64_t per_page = store->base.layout->page_groups, before = slot_groups(store, entry);
+    uint64_t lane = 0, end = per_page;
+    if (page * per_page < query->first_group + before)
+        lane = query->first_group + before - page * per_page;
+    if ((page + 1) * per_page > query->end_group + before)
+        end = page * per_page >= query->end_group + before ? 0 : query->end_group + before - page * per_page;
+    if (lane < end)
+        qsa_selection_offer(selection, scores + lane, (uint32_t)(page * per_page + lane - before),
+                            (uint32_t)(end - lane));
+}
+
+/* Scans pages for the queries first .. first + n - 1 of one entry, all of which drop something. */
+static void scan_pages(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
+                       uint32_t first, uint32_t n, page_range pages, qsa_selection *selections)
+{
+    const qsa_batch_entry *entry = qsa_batch_entry_of(batch, first);
+    const qsa_config *config = store->base.config;
+    const qsa_layout *layout = store->base.layout;
+    const uint32_t per_page = layout->page_groups, width = config->index_heads * config->index_dim;
+    for (uint32_t i = 0; i < n; i++) {
+        load_query(store, batch, io, first + i, part->queries + (size_t)i * width);
+        qsa_selection_begin(&selections[i], part->candidates + (size_t)i * store->capacity, store->capacity, store->k);
+    }
+    for (uint64_t page = pages.begin; page < pages.end; page += QSA_SCAN_TILES) {
+        const void *tiles[QSA_SCAN_TILES];
+        uint32_t n_tiles = pages.end - page < QSA_SCAN_TILES ? (uint32_t)(pages.end - page) : QSA_SCAN_TILES;
+        for (uint32_t t = 0; t < n_tiles; t++)
+            tiles[t] = qsa_host_page(store, QSA_ARENA_POOLED, io->layer, entry->table[page + t]);
+        store->base.kernels->score[layout->index_element](part->queries, n, config->index_heads, config->index_dim,
+                                                          tiles, n_tiles, per_page, part->scores);
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t t = 0; t < n_tiles; t++)
+                offer_page(store, entry, &batch->queries[first + i], page + t,
+                           part->scores + ((size_t)i * n_tiles + t) * per_page, &selections[i]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        qsa_selection_shrink(&selections[i]);
+}
+
+static void emit(qsa_host_store *store, uint32_t token, const qsa_candidate *members, uint32_t n)
+{
+    uint32_t *selected = store->selected + (size_t)token * store->k;
+    store->n_selected[token] = n;
+    for (uint32_t i = 0; i < n; i++)
+        selected[i] = members[i].group;
+}
+
+/* Whole queries [begin, end) of the step, in tiles that stay within an entry. */
+static uint64_t scan_queries(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
+                             uint32_t begin, uint32_t end)
+{
+    uint64_t scored = 0;
+    qsa_selection selections[QSA_SCAN_QUERIES];
+    for (uint32_t token = begin; token < end;) {
+        const qsa_query *query = &batch->queries[token];
+        if (!drops_something(store, query)) {
+            choose_all(store, token++, query);
+            continue;
+        }
+        const qsa_batch_entry *entry = qsa_batch_entry_of(batch, token);
+        uint32_t n = entry->first_token + entry->tokens - token;
+        n = n < end - token ? n : end - token;
+        n = n < QSA_SCAN_QUERIES ? n : QSA_SCAN_QUERIES;
+        scan_pages(store, batch, io, part, token, n, pages_of(store, entry, query->first_group, query[n - 1].end_group),
+                   selections);
+        for (uint32_t i = 0; i < n; i++) {
+            scored += query[i].end_group - query[i].first_group;
+            emit(store, token + i, selections[i].buffer, selections[i].count);
+        }
+        token += n;
+    }
+    return scored;
+}
+
+/* Ranges per query when there are fewer queries than parts; their number is that of the phases' units. */
+static uint32_t ranges_per_query(const qsa_batch *batch, uint32_t parts)
+{
+    return (parts + batch->n_tokens - 1) / batch->n_tokens;
+}
+
+static uint64_t scan_range(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
+                           uint32_t unit, uint32_t ranges)
+{
+    uint32_t token = unit / ranges;
+    const qsa_query *query = &batch->queries[token];
+    store->n_partial[unit] = 0;
+    if (!drops_something(store, query))
+        return 0;
+    page_range all = pages_of(store, qsa_batch_entry_of(batch, token), query->first_group, query->end_group), mine;
+    qsa_share(all.end - all.begin, unit % ranges, ranges, &mine.begin, &mine.end);
+    mine.begin += all.begin;
+    mine.end += all.begin;
+    qsa_selection selection;
+    scan_pages(store, batch, io, part, token, 1, mine, &selection);
+    memcpy(store->partial + (size_t)unit * store->k, selection.buffer, selection.count * sizeof(qsa_candidate));
+    store->n_partial[unit] = selection.count;
+    return unit % ranges == 0 ? query->end_group - query->first_group : 0;
+}
+
+void qsa_host_scan(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part, uint32_t parts)
+{
+    uint64_t begin, end, scored = 0;
+    if (batch->n_tokens >= parts) {
+        qsa_share(batch->n_tokens, part, parts, &begin, &end);
+        scored = scan_queries(store, batch, io, &store->parts[part], (uint32_t)begin, (uint32_t)end);
+    } else {
+        uint32_t ranges = ranges_per_query(batch, parts);
+        qsa_share((uint64_t)batch->n_tokens * ranges, part, parts, &begin, &end);
+        for (uint64_t unit = begin; unit < end; unit++)
+            scored += scan_range(store, batch, io, &store->parts[part], (uint32_t)unit, ranges);
+    }
+    atomic_fetch_add_explicit(&store->base.work->groups_scored, scored, memory_order_relaxed);
+}
+
+/* The ranges of a query, in order, are in order of group; they are packed to the front and shrunk once more. */
+static void merge(qsa_host_store *store, const qsa_batch *batch, uint32_t token, uint32_t ranges)
+{
+    const qsa_query *query = &batch->queries[token];
+    if (!drops_something(store, query)) {
+        choose_all(store, token, query);
+        return;
+    }
+    qsa_candidate *first = store->partial + (size_t)token * ranges * store->k;
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < ranges; r++) {
+        uint32_t n = store->n_partial[token * ranges + r];
+        memmove(first + count, first + (size_t)r * store->k, n * sizeof(qsa_candidate));
+        count += n;
+    }
+    int64_t tau;
+    emit(store, token, first, qsa_shrink(first, count, store->k, &tau));
+}
+
+void qsa_host_select(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
+                     uint32_t parts)
+{
+    (void)io;
+    if (batch->n_tokens >= parts)
+        return; /* phase 1 chose */
+    uint64_t begin, end;
+    qsa_share(batch->n_tokens, part, parts, &begin, &end);
+    for (uint64_t token = begin; token < end; token++)
+        merge(store, batch, (uint32_t)token, ranges_per_query(batch, parts));
+}

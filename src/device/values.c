@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/values.h"
+
+#include "base/elementary.h"
+#include "kernels/element.h"
+
+#include <math.h>
+#include <string.h>
+
+/* n elements at base[first + i * stride]. */
+static void store(enum qsa_element element, void *base, size_t first, size_t stride, const float *x, uint32_t n)
+{
+    if (element == QSA_ELEMENT_F32) {
+        float *out = (float *)base + first;
+        for (uint32_t i = 0; i < n; i++)
+            out[i * stride] = x[i];
+        return;
+    }
+    uint16_t *out = (uint16_t *)base + first;
+    for (uint32_t i = 0; i < n; i++)
+        out[i * stride] = qsa_f32_to_bf16(x[i]);
+}
+
+static void load(enum qsa_element element, const void *base, size_t first, size_t stride, float *x, uint32_t n)
+{
+    if (element == QSA_ELEMENT_F32) {
+        const float *in = (const float *)base + first;
+        for (uint32_t i = 0; i < n; i++)
+            x[i] = in[i * stride];
+        return;
+    }
+    const uint16_t *in = (const uint16_t *)base + first;
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = qsa_bf16_to_f32(in[i * stride]);
+}
+
+/* ---- rows of K and V: one token, one kv head ---- */
+
+enum { ROW_LIMIT_BYTES = QSA_MAX_DIM * sizeof(float) };
+
+/* 32 dimensions: d = amax / 127, quants rint(x / d) by the reciprocal of the unrounded d (SPEC section 5). */
+static void encode_chunk(const float *x, uint8_t *chunk)
+{
+    float most = 0;
+    for (uint32_t i = 0; i < QSA_CHUNK_DIMS; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    const float d = most / 127.0f;
+    const uint16_t scale = qsa_f32_to_f16(d);
+    memcpy(chunk, &scale, sizeof scale);
+    const float reciprocal = scale == 0 ? 0.0f : 1.0f / d;
+    for (uint32_t i = 0; i < QSA_CHUNK_DIMS; i++)
+        chunk[sizeof scale + i] = scale == 0 ? 0 : (uint8_t)(int8_t)rintf(x[i] * reciprocal);
+}
+
+static void encode_row(const qsa_kernels *kernels, const qsa_layout *layout, const float *x, uint8_t *row)
+{
+    const uint32_t dim = layout->head_dim;
+    if (layout->kv_element == QSA_ELEMENT_BF16)
+        kernels->to_bf16(x, dim, (uint16_t *)(void *)row);
+    else if (layout->kv_element == QSA_ELEMENT_F16)
+        for (uint32_t i = 0; i < dim; i++)
+            ((uint16_t *)(void *)row)[i] = qsa_f32_to_f16(x[i]);
+    else if (layout->kv_element == QSA_ELEMENT_Q8_0)
+        for (uint32_t i = 0; i < dim; i += QSA_CHUNK_DIMS)
+            encode_chunk(x + i, row + i / QSA_CHUNK_DIMS * QSA_V_CHUNK_BYTES);
+    else
+        memcpy(row, x, dim * sizeof *x);
+}
+
+static void decode_row(const qsa_layout *layout, const uint8_t *row, float *x)
+{
+    for (uint32_t d = 0; d < layout->head_dim; d++)
+        x[d] = qsa_v_at(row, d, layout->kv_element);
+}
+
+bool qsa_storable(const qsa_layout *layout, const float *x)
+{
+    if (layout->kv_element != QSA_ELEMENT_F16 && layout->kv_element != QSA_ELEMENT_Q8_0)
+        return true;
+    float most = 0;
+    for (uint32_t i = 0; i < layout->head_dim; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return (layout->kv_element == QSA_ELEMENT_F16 ? most : most / 127.0f) < 65520.0f;
+}
+
+void qsa_store_k(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *page, uint32_t slot, uint32_t head,
+                 const float *x)
+{
+    _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
+    encode_row(kernels, layout, x, row);
+    qsa_layout_block_put(layout, page + qsa_layout_k_block(layout, head, slot), slot % QSA_BLOCK_TOKENS, row);
+}
+
+void qsa_load_k(const qsa_layout *layout, const uint8_t *page, uint32_t slot, uint32_t head, float *x)
+{
+    _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
+    qsa_layout_block_take(layout, page + qsa_layout_k_block(layout, head, slot), slot % QSA_BLOCK_TOKENS, row);
+    decode_row(layout, row, x);
+}
+
+void qsa_store_v(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *page, uint32_t slot, uint32_t head,
+                 const float *x)
+{
+    encode_row(kernels, layout, x, page + qsa_layout_v_token(layout, head, slot));
+}
+
+void qsa_load_v(const qsa_layout *layout, const uint8_t *page, uint32_t slot, uint32_t head, float *x)
+{
+    decode_row(layout, page + qsa_layout_v_token(layout, head, slot), x);
+}
+
+void qsa_copy_k(const qsa_layout *layout, const uint8_t *from, uint32_t from_slot, uint8_t *to, uint32_t to_slot)
+{
+    _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
+    for (uint32_t head = 0; head < layout->kv_heads; head++) {
+        qsa_layout_block_take(layout, from + qsa_layout_k_block(layout, head, from_slot), from_slot % QSA_BLOCK_TOKENS,
+                              row);
+        qsa_layout_block_put(layout, to + qsa_layout_k_block(layout, head, to_slot), to_slot % QSA_BLOCK_TOKENS, row);
+    }
+}
+
+/* ---- index keys ---- */
+
+void qsa_store_raw(const qsa_layout *layout, uint8_t *page, uint32_t slot, const float *x)
+{
+    store(layout->index_element, page, qsa_layout_raw_token(layout, slot), 1, x, layout->index_dim);
+}
+
+void qsa_load_raw(const qsa_layout *layout, const uint8_t *page, uint32_t slot, float *x)
+{
+    load(layout->index_element, page, qsa_layout_raw_token(layout, slot), 1, x, layout->index_dim);
+}
+
+void qsa_store_pooled(const qsa_layout *layout, uint8_t *page, uint32_t first_slot, const float *x)
+{
+    store(layout->index_element, page, first_slot / layout->ratio, layout->page_groups, x, layout->index_dim);
+}
+
+void qsa_load_pooled(const qsa_layout *layout, const uint8_t *page, uint32_t first_slot, float *x)
+{
+    load(layout->index_element, page, first_slot / layout->ratio, layout->page_groups, x, layout->index_dim);
+}
+
+void qsa_pool_page_group(const qsa_kernels *kernels, const qsa_layout *layout, const qsa_pool_rule *rule,
+                         const uint8_t *raw_page, uint32_t first_slot, const float *cos_sin, float *raw, float *out)
+{
+    for (uint32_t t = 0; t < layout->ratio; t++)
+        qsa_load_raw(layout, raw_page, first_slot + t, raw + (size_t)t * layout->index_dim);
+    qsa_pool_one(kernels, rule, raw, cos_sin, out);
+}
