@@ -385,16 +385,23 @@ typedef struct forged {
     uint32_t n;
 } forged;
 
-static forged forge_begin(void)
+/* The parts of what was saved at `path`. */
+static forged forge_saved(void)
 {
     forged f = {.context = context_of(models[2], 2, 64, 1)};
     qsa_snapshot about;
-    save_some(models[2], 40);
     assert_int_equal(qsa_snapshot_inspect_file(path, &about), QSA_OK);
     assert_int_equal(qsa_snapshot_load(f.context->cache, about.model_digest, path, &f.file), QSA_OK);
     qsa_snapshot_free(&about);
     f.n = f.file.n_sections;
     memcpy(f.sections, f.file.sections, f.n * sizeof *f.sections);
+    return f;
+}
+
+static forged forge_begin(void)
+{
+    save_some(models[2], 40);
+    forged f = forge_saved();
     assert_int_equal(f.n, 5); /* head, tokens, the state, two places */
     return f;
 }
@@ -489,6 +496,27 @@ static void numbers_that_no_session_has_are_refused(void **state)
     qsa_context_destroy(w.context);
 }
 
+/* A session that was never fed has no sequence to contradict its anchor. */
+static void anchor_of_an_empty_session_is_held_to_its_range(void **state)
+{
+    (void)state;
+    qsa_context *context = context_of(models[2], 2, 64, 1);
+    qsa_session *empty = model_session(context);
+    model_ok(qsa_session_set_anchor(empty, 7));
+    model_ok(qsa_session_save(empty, NULL, path));
+    forged f = forge_saved();
+    const witness w = watch(context_of(models[2], 2, 64, 1));
+    refuse_word(&f, &w, 0, 8, UINT32_C(1) << 31, QSA_E_FORMAT, "numbers that no session has");
+    refuse_word(&f, &w, 0, 12, 1, QSA_E_FORMAT, "numbers that no session has");
+    refuse_word(&f, &w, 0, 12, UINT32_MAX, QSA_E_FORMAT, "numbers that no session has");
+    forge_save(&f);
+    qsa_session *s = NULL;
+    model_ok(qsa_session_load(w.context, second_path, NULL, &s));
+    forge_end(&f);
+    qsa_context_destroy(w.context);
+    qsa_context_destroy(context);
+}
+
 /* ---- memory ---- */
 
 void *__real_calloc(size_t count, size_t size);
@@ -560,6 +588,7 @@ int main(void)
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(parts_that_are_missing_or_of_another_size_are_refused_by_name),
         cmocka_unit_test(numbers_that_no_session_has_are_refused),
+        cmocka_unit_test(anchor_of_an_empty_session_is_held_to_its_range),
         cmocka_unit_test(failed_allocations_change_nothing),
     };
     return cmocka_run_group_tests(tests, open_models, close_models);
