@@ -6,6 +6,7 @@
 
 int cmd_run(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
+int cmd_make(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_verify(int argc, char **argv);

@@ -20,6 +20,7 @@ static const struct command {
 } commands[] = {
     {"run", cmd_run, "read a file and a text, and continue it"},
     {"demo", cmd_demo, "make a small model, read it a long ledger, ask it eight questions"},
+    {"make", cmd_make, "write a model file of the released widths with random weights"},
     {"inspect", cmd_inspect, "what QSA needs to know about a model file"},
     {"snapshot", cmd_snapshot, "what a saved session holds, and whether all of it is right"},
     {"verify", cmd_verify, "compare every result with an independent one, on this machine"},

@@ -26,6 +26,12 @@ int cmd_demo(int argc, char **argv)
     return refuse("demo");
 }
 
+int cmd_make(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return refuse("make");
+}
+
 int cmd_inspect(int argc, char **argv)
 {
     (void)argc, (void)argv;

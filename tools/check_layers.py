@@ -12,7 +12,7 @@ import re
 import sys
 
 LIBRARY_ORDER = ["base", "kernels", "run", "index", "select", "attend", "device", "cache", "step", "snapshot"]
-ENGINE_ORDER = ["base", "file", "text", "model", "session", "quoter"]
+ENGINE_ORDER = ["base", "file", "text", "model", "session", "write", "quoter", "released"]
 PUBLIC = {"include", "ggml/include", "engine/include"}
 
 INCLUDE_FOLDERS = ["include", "src", "engine/include", "engine", "ggml/include", "ggml", "cli", "bench", "tests"]

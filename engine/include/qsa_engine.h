@@ -257,5 +257,36 @@ typedef struct qsa_question {
 /* *out_text is the caller's to free(). questions [n]. Errors: QSA_E_ARGUMENT (more questions than lines). */
 qsa_status qsa_demo_ledger(uint64_t seed, size_t tokens, char **out_text, qsa_question *questions, size_t n);
 
+/* ---- a checkpoint of released widths ---- */
+
+typedef enum qsa_random_type {
+    QSA_RANDOM_Q8_0 = 0,
+    QSA_RANDOM_Q4_0,
+    QSA_RANDOM_BF16,
+    QSA_RANDOM_F16,
+    QSA_RANDOM_F32,
+    QSA_RANDOM_TYPE_COUNT
+} qsa_random_type;
+
+/* A model of every width of Qwen3.8-Flash-Next with random weights: loading, memory and speed are those of the real shape, what it
+ * says means nothing. Its numbers stay of ordinary size in any number of layers. */
+typedef struct qsa_random_model {
+    uint32_t layers;      /* 4 .. 1,024, every fourth a QSA layer; default 4 */
+    uint32_t experts;     /* 10 .. 4,096 in each layer, of which a token takes ten; default 16 */
+    uint32_t vocabulary;  /* 1,024 .. 248,320; the n-gram table has 16 times as many rows; default 8,192 */
+    qsa_random_type type; /* of the large matrices; default QSA_RANDOM_Q8_0 */
+    uint64_t seed;        /* default 1 */
+} qsa_random_model;
+
+void qsa_random_model_init(qsa_random_model *options);
+
+/* Writes it as one GGUF file: the same bytes for the same options. Takes a few megabytes of memory whatever the size. The
+ * file appears under its name when it is complete, and replaces what had it. go_on is called every megabyte or so with the
+ * bytes written and those of the whole file; false ends the work and leaves nothing. NULL: never asked. Errors:
+ * QSA_E_ARGUMENT (an option, by name), QSA_E_MEMORY, QSA_E_IO (also where the disk has too little room, which is found before
+ * anything is written, and after go_on said no). */
+qsa_status qsa_random_model_write(const char *path, const qsa_random_model *options,
+                                  bool (*go_on)(void *user, uint64_t written, uint64_t bytes), void *user);
+
 QSA_END_DECLS
 #endif

@@ -2,7 +2,7 @@
 #include "quoter/ledger.h"
 
 #include "base/error.h"
-#include "quoter/random.h"
+#include "base/random.h"
 
 #include <stdbool.h>
 #include <stdio.h>

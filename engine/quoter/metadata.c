@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "quoter/metadata.h"
 
+#include "write/alphabet.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -75,33 +77,6 @@ static void set_layer_kinds(const quoter_plan *plan, struct gguf_context *file)
     gguf_set_arr_data(file, "qwen4exp.attention.compress_ratios", GGUF_TYPE_INT32, ratios, plan->layers);
 }
 
-/* Byte-level vocabularies write each byte as one printable character: itself where it is printable in Latin-1, otherwise
- * the next of the characters from U+0100 on. */
-static uint32_t character_of_byte(uint32_t byte)
-{
-    if (byte <= 32)
-        return 256 + byte;
-    if (byte >= 127 && byte <= 160)
-        return 256 + 33 + (byte - 127);
-    if (byte == 173)
-        return 256 + 33 + 34;
-    return byte;
-}
-
-/* Appends the character of a byte as UTF-8 (below U+0800) and a terminator; returns the new end. */
-static char *append_byte(char *end, uint32_t byte)
-{
-    uint32_t c = character_of_byte(byte);
-    if (c < 128) {
-        *end++ = (char)c;
-    } else {
-        *end++ = (char)(0xC0 | c >> 6);
-        *end++ = (char)(0x80 | (c & 0x3F));
-    }
-    *end = 0;
-    return end;
-}
-
 static void set_vocabulary(struct gguf_context *file)
 {
     static const uint32_t left = 0xFE, right = 0xFF;
@@ -109,10 +84,10 @@ static void set_vocabulary(struct gguf_context *file)
     const char *tokens[QUOTER_VOCABULARY];
     int32_t types[QUOTER_VOCABULARY];
     for (uint32_t byte = 0; byte < 256; byte++) {
-        append_byte(bytes[byte], byte);
+        alphabet_append(bytes[byte], byte);
         tokens[byte] = bytes[byte];
     }
-    append_byte(append_byte(merged, left), right);
+    alphabet_append(alphabet_append(merged, left), right);
     snprintf(merge, sizeof merge, "%s %s", bytes[left], bytes[right]);
     tokens[QUOTER_TOKEN_MERGED] = merged;
     tokens[QUOTER_TOKEN_END] = "<|endoftext|>";

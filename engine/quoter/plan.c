@@ -2,7 +2,7 @@
 #include "quoter/plan.h"
 
 #include "base/error.h"
-#include "quoter/random.h"
+#include "base/random.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #define QSA_ENGINE_QUOTER_PLAN_H
 
 #include "quoter/quoter.h"
+#include "write/checkpoint.h"
 
-#include <ggml.h>
 #include <stdbool.h>
 
 enum {
@@ -53,9 +53,7 @@ void quoter_plan_release(quoter_plan *plan);
 typedef void quoter_fill(const quoter_plan *plan, uint32_t layer, float *weights);
 
 typedef struct quoter_tensor {
-    char name[48];
-    int64_t dims[3]; /* fastest first; 0: none */
-    enum ggml_type type;
+    checkpoint_tensor shape;
     uint32_t layer;
     quoter_fill *fill; /* NULL: all zeros */
 } quoter_tensor;

@@ -24,12 +24,11 @@ static void add(tensor_list *list, const char *name, enum ggml_type type, tensor
     assert(list->count < QUOTER_MAX_TENSORS);
     quoter_tensor *tensor = &list->tensors[list->count++];
     *tensor = (quoter_tensor){
-        .dims = {shape.columns, shape.rows, shape.matrices},
-        .type = type,
+        .shape = {.dims = {shape.columns, shape.rows, shape.matrices}, .type = type},
         .layer = list->layer,
         .fill = fill,
     };
-    snprintf(tensor->name, sizeof tensor->name, "%s%s", list->prefix, name);
+    snprintf(tensor->shape.name, sizeof tensor->shape.name, "%s%s", list->prefix, name);
 }
 
 static void add_f32(tensor_list *list, const char *name, tensor_shape shape, quoter_fill *fill)

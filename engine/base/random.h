@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers by place: value k of stream s under a seed, in any order. The mixer is splitmix64's. */
-#ifndef QSA_ENGINE_QUOTER_RANDOM_H
-#define QSA_ENGINE_QUOTER_RANDOM_H
+#ifndef QSA_ENGINE_BASE_RANDOM_H
+#define QSA_ENGINE_BASE_RANDOM_H
 
 #include <stdint.h>
 

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* qsa make: writes a model file of the released widths with random weights, to try memory and speed on real shapes. */
+#define _POSIX_C_SOURCE 200809L /* sigaction */
+#include "clock.h"
+#include "commands.h"
+#include "engine_options.h"
+#include "progress.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char COMMAND[] = "make";
+
+/* ---- the command line ---- */
+
+static const char USAGE[] =
+    "usage: qsa make [OPTION...] MODEL.gguf\n"
+    "\n"
+    "Writes a model of every width of Qwen3.8-Flash-Next with random weights. What it says means nothing; loading,\n"
+    "memory and speed are those of the real shape. The file appears when it is complete.\n"
+    "\n"
+    "      --layers N      4 to 1024, every fourth a QSA layer; default 4\n"
+    "      --experts N     of each layer, 10 to 4096, ten of them per token; default 16\n"
+    "      --vocabulary N  tokens, 1024 to 248320; default 8192\n"
+    "      --type TYPE     of the large matrices: q8_0 (default), q4_0, bf16, f16 or f32\n"
+    "      --seed N        of the weights; default 1\n"
+    "  -h, --help          this text\n"
+    "\n"
+    "Default: about 0.8 GB. As large as the released model: --layers 48 --experts 512 --vocabulary 248320.\n";
+
+typedef struct request {
+    qsa_random_model model;
+    const char *path;
+    bool help;
+} request;
+
+enum { OPTION_LAYERS = ENGINE_OPTION_END, OPTION_EXPERTS, OPTION_VOCABULARY, OPTION_TYPE, OPTION_SEED };
+
+static bool take_option(const options *o, int option, request *r)
+{
+    static const char *const types[] = {"q8_0", "q4_0", "bf16",
+                                        "f16",  "f32",  NULL}; /* in the order of qsa_random_type */
+    int choice = 0;
+    int64_t seed = 0;
+    switch (option) {
+    case OPTION_LAYERS:
+        return options_count(o, option, 4, 1024, &r->model.layers);
+    case OPTION_EXPERTS:
+        return options_count(o, option, 10, 4096, &r->model.experts);
+    case OPTION_VOCABULARY:
+        return options_count(o, option, 1024, 248320, &r->model.vocabulary);
+    case OPTION_TYPE:
+        if (!options_choice(o, option, types, &choice))
+            return false;
+        r->model.type = (qsa_random_type)choice;
+        return true;
+    case OPTION_SEED:
+        if (!options_integer(o, option, 0, INT64_MAX, &seed))
+            return false;
+        r->model.seed = (uint64_t)seed;
+        return true;
+    default:
+        r->help = true;
+        return true;
+    }
+}
+
+static bool parse(int argc, char **argv, request *r)
+{
+    static const struct option longs[] = {{"layers", required_argument, NULL, OPTION_LAYERS},
+                                          {"experts", required_argument, NULL, OPTION_EXPERTS},
+                                          {"vocabulary", required_argument, NULL, OPTION_VOCABULARY},
+                                          {"type", required_argument, NULL, OPTION_TYPE},
+                                          {"seed", required_argument, NULL, OPTION_SEED},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    static const char *const operands[] = {"model file", NULL};
+    const options o = {COMMAND, argc, argv, "h", longs, operands};
+    *r = (request){0};
+    qsa_random_model_init(&r->model);
+    for (int option; !r->help && (option = options_next(&o)) != -1;)
+        if (option == '?' || !take_option(&o, option, r))
+            return false;
+    r->path = r->help ? NULL : argv[optind];
+    return true;
+}
+
+/* ---- writing ---- */
+
+static volatile sig_atomic_t signal_caught;
+
+static void on_signal(int number)
+{
+    signal_caught = number;
+}
+
+static void catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sigaction(numbers[i], &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is a failed write, and said */
+}
+
+static bool go_on(void *user, uint64_t written, uint64_t bytes)
+{
+    const double *begin = user;
+    progress_show_bytes(written, bytes, clock_seconds() - *begin);
+    return signal_caught == 0;
+}
+
+static int write_model(const request *r)
+{
+    double begin = clock_seconds();
+    catch_signals();
+    if (qsa_random_model_write(r->path, &r->model, go_on, &begin) != QSA_OK) {
+        engine_say(COMMAND);
+        return signal_caught ? 128 + signal_caught : EXIT_FAILURE;
+    }
+    printf("%s: written in %.1f s\n", r->path, clock_seconds() - begin);
+    return EXIT_SUCCESS;
+}
+
+int cmd_make(int argc, char **argv)
+{
+    request r;
+    if (!parse(argc, argv, &r))
+        return EXIT_USAGE;
+    if (r.help) {
+        fputs(USAGE, stdout);
+        return EXIT_SUCCESS;
+    }
+    return write_model(&r);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "released/plan.h"
+
+#include "base/error.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum { TENSORS_PER_LAYER = 32, TENSORS_BESIDE = 8 };
+
+/* ---- options ---- */
+
+static qsa_status check_count(const char *name, uint32_t value, uint32_t least, uint32_t most)
+{
+    if (value < least || value > most)
+        return engine_fail(QSA_E_ARGUMENT, "%s is %" PRIu32 ", expected %" PRIu32 " to %" PRIu32, name, value, least,
+                           most);
+    return QSA_OK;
+}
+
+static qsa_status check_options(const qsa_random_model *o)
+{
+    qsa_status status = check_count("layers", o->layers, RELEASED_MIN_LAYERS, RELEASED_MAX_LAYERS);
+    if (status == QSA_OK)
+        status = check_count("experts", o->experts, RELEASED_EXPERTS_USED, RELEASED_MAX_EXPERTS);
+    if (status == QSA_OK)
+        status = check_count("vocabulary", o->vocabulary, RELEASED_MIN_VOCABULARY, RELEASED_MAX_VOCABULARY);
+    return status == QSA_OK ? check_count("type", (uint32_t)o->type, 0, QSA_RANDOM_TYPE_COUNT - 1) : status;
+}
+
+/* ---- types ---- */
+
+static enum ggml_type type_of(qsa_random_type type)
+{
+    static const enum ggml_type types[QSA_RANDOM_TYPE_COUNT] = {
+        [QSA_RANDOM_Q8_0] = GGML_TYPE_Q8_0, [QSA_RANDOM_Q4_0] = GGML_TYPE_Q4_0, [QSA_RANDOM_BF16] = GGML_TYPE_BF16,
+        [QSA_RANDOM_F16] = GGML_TYPE_F16,   [QSA_RANDOM_F32] = GGML_TYPE_F32,
+    };
+    return types[type];
+}
+
+/* ---- the n-gram table ---- */
+
+static bool is_prime(uint32_t n)
+{
+    for (uint32_t d = 3; d * d <= n; d += 2)
+        if (n % d == 0)
+            return false;
+    return n % 2 != 0;
+}
+
+/* The first primes from the vocabulary's size on. */
+static void choose_ngram_sizes(released_plan *plan)
+{
+    uint32_t next = plan->options.vocabulary;
+    for (int head = 0; head < RELEASED_NGRAM_HEADS; head++) {
+        while (!is_prime(next))
+            next++;
+        plan->ngram_sizes[head] = next;
+        plan->ngram_rows += next++;
+    }
+}
+
+/* ---- the list ----
+ *
+ * Sizes are chosen so that every part says something and none drowns the rest, in any number of layers: what a layer
+ * reads has a root mean square of about a half, what it adds to the residual of some tenths. */
+
+typedef struct tensor_list {
+    released_plan *plan;
+    char prefix[16]; /* "blk.3." */
+} tensor_list;
+
+typedef struct tensor_shape {
+    int64_t columns, rows, matrices; /* 0: none */
+} tensor_shape;
+
+static void add(tensor_list *list, const char *name, enum ggml_type type, tensor_shape shape, float centre,
+                float spread)
+{
+    released_plan *plan = list->plan;
+    assert(plan->tensor_count < (size_t)plan->options.layers * TENSORS_PER_LAYER + TENSORS_BESIDE);
+    released_tensor *t = &plan->tensors[plan->tensor_count++];
+    *t = (released_tensor){
+        .shape = {.dims = {shape.columns, shape.rows, shape.matrices}, .type = type},
+        .centre = centre,
+        .spread = spread,
+    };
+    snprintf(t->shape.name, sizeof t->shape.name, "%s%s", list->prefix, name);
+}
+
+/* Spread of even numbers that take inputs of size 1 to outputs of size `gain`. */
+static float spread_of(tensor_shape shape, float gain)
+{
+    return gain * sqrtf(3.0f / (float)shape.columns);
+}
+
+/* gain: root mean square of what it makes of inputs of root mean square 1. */
+static void add_matrix(tensor_list *list, const char *name, tensor_shape shape, float gain)
+{
+    add(list, name, list->plan->type, shape, 0, spread_of(shape, gain));
+}
+
+static void add_small(tensor_list *list, const char *name, tensor_shape shape, float gain)
+{
+    add(list, name, list->plan->small_type, shape, 0, spread_of(shape, gain));
+}
+
+static void add_router(tensor_list *list, const char *name, tensor_shape shape)
+{
+    add(list, name, GGML_TYPE_F32, shape, 0, spread_of(shape, 2));
+}
+
+static void add_norm(tensor_list *list, const char *name, int64_t dim)
+{
+    add(list, name, GGML_TYPE_F32, (tensor_shape){dim, 0, 0}, 1, 0.125f);
+}
+
+enum { E = RELEASED_EMBEDDING, WIDE = RELEASED_STREAMS * RELEASED_EMBEDDING };
+
+/* part: "hc_attn", "hc_ffn" or "output_hc", the last of which injects nothing. */
+static void add_hyper(tensor_list *list, const char *part, bool has_inject)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s_norm.weight", part);
+    add_norm(list, name, WIDE);
+    snprintf(name, sizeof name, "%s_down.weight", part);
+    add_small(list, name, (tensor_shape){WIDE, RELEASED_LOW_RANK, 0}, 4);
+    snprintf(name, sizeof name, "%s_up.weight", part);
+    add_small(list, name, (tensor_shape){RELEASED_LOW_RANK, WIDE, 0}, 1);
+    snprintf(name, sizeof name, "%s_inject.weight", part);
+    if (has_inject)
+        add_small(list, name, (tensor_shape){WIDE, RELEASED_STREAMS, 0}, 2);
+}
+
+static void add_delta_net(tensor_list *list)
+{
+    const int64_t heads = RELEASED_STATE_V_HEADS, inner = RELEASED_STATE_INNER, channels = RELEASED_STATE_CHANNELS;
+    add_matrix(list, "attn_qkv.weight", (tensor_shape){E, channels, 0}, 2);
+    add_matrix(list, "attn_gate.weight", (tensor_shape){E, inner, 0}, 2);
+    add(list, "ssm_conv1d.weight", GGML_TYPE_F32, (tensor_shape){RELEASED_CONVOLUTION, channels, 0}, 0, 1);
+    /* The state keeps between 0.2 and 0.999 of itself from one token to the next: exp(a softplus(dt)). */
+    add(list, "ssm_dt.bias", GGML_TYPE_F32, (tensor_shape){heads, 0, 0}, -4.5f, 2);
+    add(list, "ssm_a", GGML_TYPE_F32, (tensor_shape){heads, 0, 0}, -8.5f, 7.5f);
+    add_small(list, "ssm_beta.weight", (tensor_shape){E, heads, 0}, 2);
+    add_small(list, "ssm_alpha.weight", (tensor_shape){E, heads, 0}, 1);
+    add_norm(list, "ssm_norm.weight", RELEASED_STATE_DIM);
+    add_matrix(list, "ssm_out.weight", (tensor_shape){inner, E, 0}, 0.5f);
+}
+
+static void add_attention(tensor_list *list)
+{
+    const int64_t q = RELEASED_Q_HEADS * RELEASED_HEAD_DIM, kv = RELEASED_KV_HEADS * RELEASED_HEAD_DIM;
+    const int64_t index = RELEASED_INDEX_DIM;
+    add_matrix(list, "attn_q.weight", (tensor_shape){E, 2 * q, 0}, 2);
+    add_matrix(list, "attn_k.weight", (tensor_shape){E, kv, 0}, 2);
+    add_matrix(list, "attn_v.weight", (tensor_shape){E, kv, 0}, 2);
+    add_matrix(list, "attn_output.weight", (tensor_shape){q, E, 0}, 1);
+    /* A spread of about 3 in the exponent: some tokens count for much, as in trained models. */
+    add(list, "attn_q_norm.weight", GGML_TYPE_F32, (tensor_shape){RELEASED_HEAD_DIM, 0, 0}, 3, 0.5f);
+    add_norm(list, "attn_k_norm.weight", RELEASED_HEAD_DIM);
+    add_matrix(list, "indexer.q_proj.weight", (tensor_shape){E, RELEASED_INDEX_HEADS * index, 0}, 2);
+    add_matrix(list, "indexer.k_proj.weight", (tensor_shape){E, index, 0}, 2);
+    add_norm(list, "indexer.q_norm.weight", index);
+    add_norm(list, "indexer.k_norm.weight", index);
+}
+
+static void add_ngram(tensor_list *list)
+{
+    add_matrix(list, "ple_key.weight", (tensor_shape){E, WIDE, 0}, 1);
+    add_matrix(list, "ple_value.weight", (tensor_shape){E, E, 0}, 0.5f);
+    add_norm(list, "ple_norm_key.weight", WIDE);
+    add_norm(list, "ple_norm_query.weight", WIDE);
+    add_norm(list, "ple_norm_conv.weight", WIDE);
+    add(list, "ple_conv1d.weight", GGML_TYPE_F32, (tensor_shape){RELEASED_NGRAM_CONVOLUTION, WIDE, 0}, 0, 0.25f);
+}
+
+static void add_experts(tensor_list *list)
+{
+    const int64_t n = list->plan->options.experts, width = RELEASED_EXPERT_WIDTH, shared = RELEASED_SHARED_WIDTH;
+    add_router(list, "ffn_gate_inp.weight", (tensor_shape){E, n, 0});
+    add_matrix(list, "ffn_gate_exps.weight", (tensor_shape){E, width, n}, 2);
+    add_matrix(list, "ffn_up_exps.weight", (tensor_shape){E, width, n}, 2);
+    add_matrix(list, "ffn_down_exps.weight", (tensor_shape){width, E, n}, 1);
+    add_router(list, "ffn_gate_inp_shexp.weight", (tensor_shape){E, 0, 0});
+    add_matrix(list, "ffn_gate_shexp.weight", (tensor_shape){E, shared, 0}, 2);
+    add_matrix(list, "ffn_up_shexp.weight", (tensor_shape){E, shared, 0}, 2);
+    add_matrix(list, "ffn_down_shexp.weight", (tensor_shape){shared, E, 0}, 1);
+}
+
+static void add_layer(tensor_list *list, uint32_t layer)
+{
+    snprintf(list->prefix, sizeof list->prefix, "blk.%" PRIu32 ".", layer);
+    add_hyper(list, "hc_attn", true);
+    if ((layer + 1) % RELEASED_INTERVAL == 0)
+        add_attention(list);
+    else
+        add_delta_net(list);
+    if (layer == RELEASED_NGRAM_LAYER)
+        add_ngram(list);
+    add_hyper(list, "hc_ffn", true);
+    add_experts(list);
+}
+
+static void list_tensors(released_plan *plan)
+{
+    tensor_list list = {.plan = plan};
+    const tensor_shape words = {E, plan->options.vocabulary, 0};
+    const float unit = sqrtf(3); /* even numbers of root mean square 1 */
+    add(&list, "token_embd.weight", plan->type, words, 0, unit);
+    add_matrix(&list, "output.weight", words, 4);
+    add_hyper(&list, "output_hc", false);
+    add(&list, "per_layer_token_embd.weight", plan->type, (tensor_shape){RELEASED_NGRAM_DIM, plan->ngram_rows, 0}, 0,
+        unit);
+    for (uint32_t layer = 0; layer < plan->options.layers; layer++)
+        add_layer(&list, layer);
+}
+
+qsa_status released_plan_init(released_plan *plan, const qsa_random_model *options)
+{
+    *plan = (released_plan){0};
+    const qsa_status status = check_options(options);
+    if (status != QSA_OK)
+        return status;
+    plan->options = *options;
+    plan->type = type_of(options->type);
+    plan->small_type = ggml_is_quantized(plan->type) ? GGML_TYPE_BF16 : plan->type;
+    choose_ngram_sizes(plan);
+    plan->tensors = calloc((size_t)options->layers * TENSORS_PER_LAYER + TENSORS_BESIDE, sizeof *plan->tensors);
+    if (!plan->tensors)
+        return engine_fail(QSA_E_MEMORY, "no memory for the tensor list of %" PRIu32 " layers", options->layers);
+    list_tensors(plan);
+    return QSA_OK;
+}
+
+void released_plan_release(released_plan *plan)
+{
+    free(plan->tensors);
+    *plan = (released_plan){0};
+}

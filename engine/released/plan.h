@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The widths of Qwen3.8-Flash-Next, and the tensors of a checkpoint that has them. */
+#ifndef QSA_ENGINE_RELEASED_PLAN_H
+#define QSA_ENGINE_RELEASED_PLAN_H
+
+#include "write/checkpoint.h"
+
+#include <qsa_engine.h>
+
+enum {
+    RELEASED_EMBEDDING = 2560,
+    RELEASED_CONTEXT = 262144,
+    RELEASED_INTERVAL = 4, /* three delta nets, one QSA layer */
+    RELEASED_STREAMS = 4,
+    RELEASED_LOW_RANK = 320,
+    RELEASED_EXPERTS_USED = 10,
+    RELEASED_EXPERT_WIDTH = 640,
+    RELEASED_SHARED_WIDTH = 640,
+
+    RELEASED_Q_HEADS = 24,
+    RELEASED_KV_HEADS = 2,
+    RELEASED_HEAD_DIM = 256,
+    RELEASED_INDEX_HEADS = 4,
+    RELEASED_INDEX_DIM = 128,
+    RELEASED_BUDGET = 2048,
+    RELEASED_RATIO = 4,
+    RELEASED_ROTARY_DIMS = 64,
+
+    RELEASED_STATE_DIM = 128,
+    RELEASED_STATE_K_HEADS = 16,
+    RELEASED_STATE_V_HEADS = 48,
+    RELEASED_STATE_INNER = RELEASED_STATE_V_HEADS * RELEASED_STATE_DIM,
+    RELEASED_STATE_CHANNELS = 2 * RELEASED_STATE_K_HEADS * RELEASED_STATE_DIM + RELEASED_STATE_INNER,
+    RELEASED_CONVOLUTION = 4,
+
+    RELEASED_NGRAM_LAYER = 1,
+    RELEASED_NGRAM_SIZE = 3,
+    RELEASED_NGRAM_HEADS_EACH = 8,
+    RELEASED_NGRAM_HEADS = (RELEASED_NGRAM_SIZE - 1) * RELEASED_NGRAM_HEADS_EACH,
+    RELEASED_NGRAM_DIM = 160,
+    RELEASED_NGRAM_CONVOLUTION = 4,
+
+    RELEASED_SPECIALS = 276, /* tokens at the end of the vocabulary that are no text; the first is the end of text */
+    RELEASED_IMAGE = 12,     /* place of the image token among them */
+
+    RELEASED_MIN_LAYERS = RELEASED_INTERVAL,
+    RELEASED_MAX_LAYERS = 1024,
+    RELEASED_MAX_EXPERTS = 4096,
+    RELEASED_MIN_VOCABULARY = 1024,
+    RELEASED_MAX_VOCABULARY = 248320,
+};
+
+/* A tensor of even random numbers between centre - spread and centre + spread. */
+typedef struct released_tensor {
+    checkpoint_tensor shape;
+    float centre, spread;
+} released_tensor;
+
+typedef struct released_plan {
+    qsa_random_model options;
+    enum ggml_type type;       /* of the large matrices */
+    enum ggml_type small_type; /* of what converters do not quantise */
+    uint32_t
+        ngram_sizes[RELEASED_NGRAM_HEADS]; /* rows of the n-gram table for each of its heads: primes, all different */
+    uint32_t ngram_rows;
+    released_tensor *tensors; /* in the order of the file */
+    size_t tensor_count;
+} released_plan;
+
+/* Release also after a failure. Errors: QSA_E_ARGUMENT (an option, by name), QSA_E_MEMORY. */
+qsa_status released_plan_init(released_plan *plan, const qsa_random_model *options);
+void released_plan_release(released_plan *plan);
+
+#endif

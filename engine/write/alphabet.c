@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "write/alphabet.h"
+
+/* The byte itself where it is printable in Latin-1, otherwise the next of the characters from U+0100 on. */
+static uint32_t character_of_byte(uint32_t byte)
+{
+    if (byte <= 32)
+        return 256 + byte;
+    if (byte >= 127 && byte <= 160)
+        return 256 + 33 + (byte - 127);
+    if (byte == 173)
+        return 256 + 33 + 34;
+    return byte;
+}
+
+char *alphabet_append(char *end, uint32_t byte)
+{
+    uint32_t c = character_of_byte(byte); /* below U+0800 */
+    if (c < 128) {
+        *end++ = (char)c;
+    } else {
+        *end++ = (char)(0xC0 | c >> 6);
+        *end++ = (char)(0x80 | (c & 0x3F));
+    }
+    *end = 0;
+    return end;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
+
+#include "write/checkpoint.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { BLOCK_BYTES = 1 << 20 };
+
+static qsa_status no_memory(const char *what)
+{
+    return engine_fail(QSA_E_MEMORY, "no memory for %s of a checkpoint", what);
+}
+
+static qsa_status io_error(const checkpoint *file, const char *what)
+{
+    return engine_fail(QSA_E_IO, "%s %s: %s", what, file->path, strerror(errno));
+}
+
+int64_t checkpoint_rows_of(const checkpoint_tensor *tensor)
+{
+    int64_t rows = tensor->dims[1] ? tensor->dims[1] : 1;
+    return tensor->dims[2] ? rows * tensor->dims[2] : rows;
+}
+
+static uint64_t padded(uint64_t bytes)
+{
+    return (bytes + GGUF_DEFAULT_ALIGNMENT - 1) / GGUF_DEFAULT_ALIGNMENT * GGUF_DEFAULT_ALIGNMENT;
+}
+
+/* ---- open ---- */
+
+/* A file of an unused name beside the path. */
+static qsa_status open_temporary(checkpoint *file)
+{
+    static const char suffix[] = ".XXXXXX";
+    const size_t length = strlen(file->path);
+    char *name = malloc(length + sizeof suffix);
+    if (!name)
+        return no_memory("the path");
+    memcpy(name, file->path, length);
+    memcpy(name + length, suffix, sizeof suffix);
+    const int descriptor = mkstemp(name);
+    if (descriptor < 0) {
+        free(name);
+        return io_error(file, "cannot create");
+    }
+    file->temporary = name;
+    file->stream = fdopen(descriptor, "wb");
+    if (file->stream && fchmod(descriptor, 0644) == 0)
+        return QSA_OK;
+    const qsa_status status = io_error(file, "cannot create");
+    if (!file->stream)
+        close(descriptor);
+    return status;
+}
+
+qsa_status checkpoint_open(checkpoint *file, const char *path, size_t tensors)
+{
+    const struct ggml_init_params room = {.mem_size = (tensors + 1) * ggml_tensor_overhead(), .no_alloc = true};
+    *file = (checkpoint){.path = path, .block_bytes = BLOCK_BYTES};
+    file->head = gguf_init_empty();
+    file->shapes = ggml_init(room);
+    if (!file->head || !file->shapes)
+        return no_memory("the tensor list");
+    return open_temporary(file);
+}
+
+/* ---- keys and list ---- */
+
+void checkpoint_list(checkpoint *file, const checkpoint_tensor *tensor)
+{
+    const int n_dims = tensor->dims[2] ? 3 : tensor->dims[1] ? 2 : 1;
+    const size_t row = ggml_row_size(tensor->type, tensor->dims[0]);
+    struct ggml_tensor *shape = ggml_new_tensor(file->shapes, tensor->type, n_dims, tensor->dims);
+    ggml_set_name(shape, tensor->name);
+    gguf_add_tensor(file->head, shape);
+    file->block_bytes = row > file->block_bytes ? row : file->block_bytes;
+    file->tensor_bytes += padded(row * (uint64_t)checkpoint_rows_of(tensor));
+}
+
+static qsa_status write_bytes(checkpoint *file, const void *bytes, size_t size)
+{
+    if (fwrite(bytes, 1, size, file->stream) != size)
+        return io_error(file, "cannot write");
+    file->written += size;
+    return QSA_OK;
+}
+
+/* Better said before minutes of work than after. A file system that cannot say how much room it has is tried. */
+static qsa_status check_room(const checkpoint *file)
+{
+    struct statvfs disk;
+    if (fstatvfs(fileno(file->stream), &disk) != 0)
+        return QSA_OK;
+    const double there = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (there < (double)file->bytes)
+        return engine_fail(QSA_E_IO, "cannot write %s: it takes %.1f GB, %.1f GB are free", file->path,
+                           (double)file->bytes / 1e9, there / 1e9);
+    return QSA_OK;
+}
+
+qsa_status checkpoint_begin(checkpoint *file)
+{
+    const size_t size = gguf_get_meta_size(file->head);
+    file->bytes = size + file->tensor_bytes;
+    qsa_status status = check_room(file);
+    if (status != QSA_OK)
+        return status;
+    void *head = malloc(size);
+    file->block = malloc(file->block_bytes);
+    if (head && file->block) {
+        gguf_get_meta_data(file->head, head);
+        status = write_bytes(file, head, size);
+    } else {
+        status = no_memory("the keys");
+    }
+    free(head);
+    return status;
+}
+
+/* ---- tensors ---- */
+
+qsa_status checkpoint_rows(checkpoint *file, const checkpoint_tensor *tensor, const float *elements, int64_t n)
+{
+    const int64_t columns = tensor->dims[0];
+    const size_t row = ggml_row_size(tensor->type, columns);
+    const int64_t most = (int64_t)(file->block_bytes / row);
+    for (int64_t first = 0; first < n; first += most) {
+        const int64_t rows = n - first < most ? n - first : most;
+        ggml_quantize_chunk(tensor->type, elements + first * columns, file->block, 0, rows, columns, NULL);
+        const qsa_status status = write_bytes(file, file->block, row * (size_t)rows);
+        if (status != QSA_OK)
+            return status;
+    }
+    return QSA_OK;
+}
+
+qsa_status checkpoint_end_tensor(checkpoint *file)
+{
+    static const char zeros[GGUF_DEFAULT_ALIGNMENT];
+    return write_bytes(file, zeros, (size_t)(padded(file->written) - file->written));
+}
+
+/* ---- close ---- */
+
+qsa_status checkpoint_close(checkpoint *file, qsa_status status)
+{
+    if (file->stream) {
+        if (status == QSA_OK && (fflush(file->stream) != 0 || fsync(fileno(file->stream)) != 0))
+            status = io_error(file, "cannot write");
+        if (fclose(file->stream) != 0 && status == QSA_OK)
+            status = io_error(file, "cannot write");
+    }
+    if (status == QSA_OK && rename(file->temporary, file->path) != 0)
+        status = io_error(file, "cannot create");
+    if (status != QSA_OK && file->temporary)
+        unlink(file->temporary);
+    free(file->temporary);
+    free(file->block);
+    gguf_free(file->head);
+    ggml_free(file->shapes);
+    *file = (checkpoint){0};
+    return status;
+}
