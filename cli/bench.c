@@ -1,366 +1,213 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa bench: what one QSA layer of the released shape costs on this machine, beside what the machine can do at best,
- * measured in the same run. */
-#include "clock.h"
-#include "commands.h"
-#include "lane_case.h"
-#include "memory.h"
-#include "options.h"
-#include "probe.h"
+/* qsa bench: what QSA costs on this machine by depth, beside what the machine can do at best, measured in the same run. */
+#include "bench.h"
 
+#include "commands.h"
+#include "options.h"
+
+#include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
-#include <qsa/qsa.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum {
-    CHUNK = 2048,                    /* tokens of a step that stores */
-    INPUT_TOKENS = 2 * CHUNK,        /* inputs that are fed over and over, from changing places */
-    PROBE_BYTES = 512 * 1024 * 1024, /* read before each decode step: what it reads then comes from memory */
-    SAMPLES = 41,
-    QUICK_SAMPLES = 11,
-    WARM_STEPS = 8,
-    SHALLOW = 32768,
-    DEEP = 262144
-};
+const char *const bench_kv_names[] = {"f32", "bf16", "f16", "q8_0", NULL};
+
+static const char USAGE[] =
+    "usage: qsa bench [OPTION...]\n"
+    "       qsa bench -m MODEL.gguf [--profile] [OPTION...]\n"
+    "\n"
+    "Measures decode (one token) and prefill (256 tokens) by depth: the QSA layers of Qwen3.8-Flash-Next alone, or a\n"
+    "whole model. The history of each depth is made up, directly in the cache. Beside each figure stands what the\n"
+    "machine can do at best, probed before and after every block of it: reading memory for decode, multiply-adds for\n"
+    "prefill. ratio is the time that takes divided by ours. Blocks around which the probe moved by more than a tenth\n"
+    "are dropped. The number in hexadecimal is the hash of the output: the same on any threads, and of layers alone on\n"
+    "any kernels.\n"
+    "\n"
+    "  -m, --model FILE   the whole model\n"
+    "  --profile          with -m: the share of each part of the model\n"
+    "  --seconds N        about how long to measure, 1 to 3600, besides making the history; default 150\n"
+    "  --quick            as --seconds 20\n"
+    "  --json             one JSON object per line\n"
+    "  --svg FILE         draws the curves\n"
+    "  -t, --threads N    1 to 1024; default 2\n"
+    "  --kv TYPE          f32, bf16, f16 or q8_0; default bf16\n"
+    "  --depths LIST      tokens before what is measured, ascending multiples of 64 up to 1048576;\n"
+    "                     default 0,2048,8192,32768,131072,262144\n"
+    "  --layers N         1 to 64 QSA layers; default 12, as in the model\n"
+    "  -h, --help         this text\n";
 
 /* ---- the command line ---- */
 
-typedef struct request {
-    bool json, quick, help;
-    uint32_t threads;
-} request;
+enum {
+    OPTION_JSON = 256,
+    OPTION_QUICK,
+    OPTION_SECONDS,
+    OPTION_SVG,
+    OPTION_KV,
+    OPTION_DEPTHS,
+    OPTION_LAYERS,
+    OPTION_PROFILE
+};
+enum { MOST_DEPTH = 1 << 20, MOST_LAYERS = 64, SECONDS = 150, QUICK_SECONDS = 20, MOST_SECONDS = 3600 };
 
-static const char USAGE[] =
-    "usage: qsa bench [--json] [--quick] [-t N]\n"
-    "\n"
-    "Measures one QSA layer of the shape of Qwen3.8-Flash-Next: a decode step at 262,144 tokens beside reading its\n"
-    "bytes, prompts beside the multiply-adds they need, allocations of warm steps, working memory.\n"
-    "\n"
-    "  --json             one JSON object per line\n"
-    "  --quick            at 32,768 tokens, fewer samples\n"
-    "  -t, --threads N    1 to 1024; default 2\n"
-    "  -h, --help         this text\n";
+static const uint32_t DEPTHS[] = {0, 2048, 8192, 32768, 131072, 262144};
 
-static bool parse(int argc, char **argv, request *r)
+static bool parse_depths(const char *list, bench_request *r)
 {
-    static const struct option longs[] = {{"json", no_argument, NULL, 256},
-                                          {"quick", no_argument, NULL, 257},
+    r->n_depths = 0;
+    for (const char *at = list;; at++) {
+        char *stop;
+        const bool is_digit = *at >= '0' && *at <= '9';
+        const unsigned long value = is_digit ? strtoul(at, &stop, 10) : MOST_DEPTH + 1UL;
+        const bool is_rising = r->n_depths == 0 || value > r->depths[r->n_depths - 1];
+        if (value > MOST_DEPTH || value % QSA_PAGE_TOKENS != 0 || !is_rising || r->n_depths == BENCH_MAX_DEPTHS)
+            break;
+        r->depths[r->n_depths++] = (uint32_t)value;
+        at = stop;
+        if (*at == '\0')
+            return true;
+        if (*at != ',')
+            break;
+    }
+    options_say("bench", "option --depths must be at most %d ascending multiples of %d up to %d, with commas, not '%s'",
+                BENCH_MAX_DEPTHS, QSA_PAGE_TOKENS, MOST_DEPTH, list);
+    return false;
+}
+
+/* False after saying what is wrong. */
+static bool take(const options *o, int option, bench_request *r)
+{
+    int kv = (int)r->kv;
+    switch (option) {
+    case 't':
+        return options_count(o, option, 1, QSA_MAX_PARTS, &r->threads);
+    case OPTION_LAYERS:
+        return options_count(o, option, 1, MOST_LAYERS, &r->layers);
+    case OPTION_SECONDS:
+        return options_count(o, option, 1, MOST_SECONDS, &r->seconds);
+    case OPTION_QUICK:
+        r->seconds = QUICK_SECONDS;
+        return true;
+    case OPTION_DEPTHS:
+        return parse_depths(optarg, r);
+    case OPTION_KV:
+        if (!options_choice(o, option, bench_kv_names, &kv))
+            return false;
+        r->kv = (qsa_kv_type)kv;
+        return true;
+    case 'm':
+        r->model = optarg;
+        return true;
+    case OPTION_SVG:
+        r->svg = optarg;
+        return true;
+    default:
+        r->json |= option == OPTION_JSON;
+        r->profile |= option == OPTION_PROFILE;
+        r->help |= option == 'h';
+        return option != '?';
+    }
+}
+
+static bool parse(int argc, char **argv, bench_request *r)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, OPTION_JSON},
+                                          {"quick", no_argument, NULL, OPTION_QUICK},
+                                          {"seconds", required_argument, NULL, OPTION_SECONDS},
+                                          {"profile", no_argument, NULL, OPTION_PROFILE},
+                                          {"svg", required_argument, NULL, OPTION_SVG},
+                                          {"kv", required_argument, NULL, OPTION_KV},
+                                          {"depths", required_argument, NULL, OPTION_DEPTHS},
+                                          {"layers", required_argument, NULL, OPTION_LAYERS},
+                                          {"model", required_argument, NULL, 'm'},
                                           {"threads", required_argument, NULL, 't'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    const options o = {"bench", argc, argv, "t:h", longs, NULL};
-    *r = (request){.threads = 2};
-    for (int option; (option = options_next(&o)) != -1;) {
-        if (option == '?' || (option == 't' && !options_count(&o, option, 1, QSA_MAX_PARTS, &r->threads)))
+    const options o = {"bench", argc, argv, "m:t:h", longs, NULL};
+    *r = (bench_request){.threads = 2, .seconds = SECONDS, .kv = QSA_KV_BF16};
+    r->n_depths = sizeof DEPTHS / sizeof *DEPTHS;
+    memcpy(r->depths, DEPTHS, sizeof DEPTHS);
+    for (int option; (option = options_next(&o)) != -1;)
+        if (!take(&o, option, r))
             return false;
-        r->json |= option == 256;
-        r->quick |= option == 257;
-        r->help |= option == 'h';
-    }
-    return true;
-}
-
-/* ---- figures ---- */
-
-typedef struct figure {
-    const char *name, *unit, *meaning;
-    double value;
-    double ratio; /* to the best the machine can do; 0: none */
-    double limit; /* of the ratio, or of the value where there is no ratio; negative: none */
-} figure;
-
-static void print_json(const figure *f)
-{
-    json_t *object =
-        json_pack("{s:s, s:f, s:s, s:s}", "name", f->name, "value", f->value, "unit", f->unit, "meaning", f->meaning);
-    if (f->ratio > 0)
-        json_object_set_new(object, "ratio", json_real(f->ratio));
-    if (f->limit >= 0)
-        json_object_set_new(object, "limit", json_real(f->limit));
-    json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(object);
-}
-
-static void print_row(const figure *f)
-{
-    char value[32], ratio[32] = "", limit[64] = "";
-    const double judged = f->ratio > 0 ? f->ratio : f->value;
-    if (f->ratio > 0)
-        snprintf(ratio, sizeof ratio, "%.2f x", f->ratio);
-    if (f->limit >= 0)
-        snprintf(limit, sizeof limit, "at most %g: %s", f->limit, judged <= f->limit ? "met" : "NOT MET");
-    snprintf(value, sizeof value, f->value < 1000 ? "%.4g" : "%.0f", f->value);
-    printf("%-22s %10s %-10s %9s  %-22s %s\n", f->name, value, f->unit, ratio, limit, f->meaning);
-}
-
-static void print_figure(const request *r, figure f)
-{
-    if (r->json)
-        print_json(&f);
+    if (r->help)
+        return true;
+    if (r->profile && !r->model)
+        options_say("bench", "--profile needs a model (-m)");
+    else if (r->layers && r->model)
+        options_say("bench", "--layers and -m do not go together");
     else
-        print_row(&f);
-    fflush(stdout);
+        return true;
+    return false;
 }
 
-/* ---- a layer with a history ---- */
+/* ---- what all measurements need ---- */
 
-typedef struct bench {
-    const request *r;
-    qsa_config config;
-    qsa_cache *cache;
-    qsa_threads *threads;
-    qsa_seq seq;
-    uint32_t tokens;      /* stored */
-    uint64_t allocations; /* calls of the cache's allocator */
-    float *inputs[5], *output;
-    probe probe;
-    double read_rate; /* bytes per second */
-    double fma_rate;  /* multiply-adds per second */
-} bench;
-
-/* ---- an allocator that counts ---- */
-
-static void *counting_allocate(void *context, size_t size_bytes, size_t alignment)
-{
-    uint64_t *calls = context;
-    ++*calls;
-    return aligned_alloc(alignment, (size_bytes + alignment - 1) / alignment * alignment);
-}
-
-static void counting_release(void *context, void *memory, size_t size_bytes)
-{
-    (void)context, (void)size_bytes;
-    free(memory);
-}
-
-static bool good(qsa_status status)
+bool bench_good(qsa_status status)
 {
     if (status != QSA_OK)
         options_say("bench", "%s: %s", qsa_status_name(status), qsa_error_detail());
     return status == QSA_OK;
 }
 
-static float *random_inputs(uint64_t stream, size_t per_token)
+/* What the kernel says could still be used; 0: it does not say. */
+static uint64_t available_bytes(void)
 {
-    float *numbers = memory_new(INPUT_TOKENS * per_token, sizeof *numbers);
-    for (size_t i = 0; i < INPUT_TOKENS * per_token; i++)
-        numbers[i] = lane_value(stream, i);
-    return numbers;
+    FILE *file = fopen("/proc/meminfo", "r");
+    char line[128];
+    uint64_t kib = 0;
+    while (file && kib == 0 && fgets(line, sizeof line, file))
+        sscanf(line, "MemAvailable: %" SCNu64, &kib);
+    if (file)
+        fclose(file);
+    return kib * 1024;
 }
 
-static bool open_bench(bench *b, const request *r, uint32_t depth)
+bool bench_fits(uint64_t needed_bytes)
 {
-    *b = (bench){.r = r};
-    qsa_config *c = &b->config;
-    qsa_config_init(c);
-    c->layers = 1;
-    c->capacity_tokens = depth;
-    c->max_step_tokens = CHUNK;
-    c->max_parts = r->threads;
-    const qsa_allocator counting = {counting_allocate, counting_release, &b->allocations};
-    c->allocator = &counting;
-    const size_t sizes[5] = {(size_t)c->q_heads * c->head_dim, (size_t)c->kv_heads * c->head_dim,
-                             (size_t)c->kv_heads * c->head_dim, (size_t)c->index_heads * c->index_dim, c->index_dim};
-    for (int i = 0; i < 5; i++)
-        b->inputs[i] = random_inputs(200 + (uint64_t)i, sizes[i]);
-    b->output = memory_new(CHUNK * sizes[0], sizeof *b->output);
-    probe_open(&b->probe, r->threads, r->quick ? PROBE_BYTES / 4 : PROBE_BYTES);
-    return good(qsa_cache_create(c, &b->cache)) && good(qsa_seq_open(b->cache, &b->seq)) &&
-           good(qsa_threads_create(r->threads, &b->threads));
+    const uint64_t available = available_bytes();
+    const double gib = (double)(UINT64_C(1) << 30);
+    if (available == 0 || needed_bytes <= available)
+        return true;
+    options_say("bench", "needs %.1f GiB of memory, %.1f are available: measure fewer --depths or --layers",
+                (double)needed_bytes / gib, (double)available / gib);
+    return false;
 }
 
-static void close_bench(bench *b)
+uint64_t bench_resident_bytes(void)
 {
-    for (int i = 0; i < 5; i++)
-        free(b->inputs[i]);
-    free(b->output);
-    probe_close(&b->probe);
-    qsa_threads_destroy(b->threads);
-    qsa_cache_destroy(b->cache);
+    FILE *file = fopen("/proc/self/statm", "r");
+    uint64_t all, resident = 0;
+    if (file && fscanf(file, "%" SCNu64 " %" SCNu64, &all, &resident) != 2)
+        resident = 0;
+    if (file)
+        fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The next n tokens, with or without output; *out_seconds of the whole step. */
-static bool feed(bench *b, uint32_t n, bool wants_output, double *out_seconds)
+/* A chart that nobody can write is better known before the minutes of measuring. */
+static bool can_write(const char *path)
 {
-    const qsa_config *c = &b->config;
-    const size_t place = b->tokens / CHUNK * 37 % CHUNK; /* so that not every chunk is the same */
-    const size_t q = (size_t)c->q_heads * c->head_dim, kv = (size_t)c->kv_heads * c->head_dim;
-    const size_t index_q = (size_t)c->index_heads * c->index_dim;
-    const qsa_tensors tensors = {.q = {b->inputs[0] + place * q, q, c->head_dim},
-                                 .k = {b->inputs[1] + place * kv, kv, c->head_dim},
-                                 .v = {b->inputs[2] + place * kv, kv, c->head_dim},
-                                 .index_q = {b->inputs[3] + place * index_q, index_q, c->index_dim},
-                                 .raw_key = {b->inputs[4] + place * c->index_dim, c->index_dim, 0}};
-    const qsa_output out = {wants_output ? b->output : NULL, q, c->head_dim};
-    const qsa_entry entry = {.seq = b->seq, .position = b->tokens, .tokens = n};
-    qsa_step *step;
-    const double begin = clock_seconds();
-    if (!good(qsa_step_begin(b->cache, &entry, 1, &step)))
-        return false;
-    if (!good(qsa_threads_layer(b->threads, step, 0, &tensors, &out))) {
-        qsa_step_abort(step);
-        return false;
-    }
-    b->tokens += n;
-    const bool is_committed = good(qsa_step_commit(step, NULL));
-    *out_seconds = clock_seconds() - begin;
-    return is_committed;
-}
-
-static bool store_up_to(bench *b, uint32_t tokens)
-{
-    double ignored;
-    while (b->tokens < tokens) {
-        const uint32_t n = tokens - b->tokens < CHUNK ? tokens - b->tokens : CHUNK;
-        if (!feed(b, n, false, &ignored))
-            return false;
-    }
-    return true;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, by_size);
-    return values[n / 2];
-}
-
-/* ---- the figures ---- */
-
-/* Bytes that a decode step of the layer has to read: every pooled key, and K and V of its row. */
-static double decode_bytes(const qsa_config *c, uint32_t tokens)
-{
-    const uint32_t groups = tokens / c->ratio;
-    const double pooled = (double)groups * c->index_dim * 2;
-    const double row = (double)(c->budget + tokens % c->ratio) * c->kv_heads * c->head_dim * 2 * 2;
-    return pooled + row;
-}
-
-/* Decode steps, each after a pass of the probe, whose median gives the rate of reading. */
-static bool bench_decode(bench *b)
-{
-    const int samples = b->r->quick ? QUICK_SAMPLES : SAMPLES;
-    double steps[SAMPLES], passes[SAMPLES];
-    for (int i = 0; i < samples; i++) {
-        passes[i] = probe_read(&b->probe);
-        if (!feed(b, 1, true, &steps[i]))
-            return false;
-    }
-    b->read_rate = (double)b->probe.count * 8 / median(passes, samples);
-    const double seconds = median(steps, samples), bytes = decode_bytes(&b->config, b->tokens);
-    print_figure(b->r, (figure){"read_rate", "GB/s", "reading memory, all threads", b->read_rate / 1e9, 0, -1});
-    print_figure(b->r, (figure){"decode_step", "ms", "one token of one layer, from cold memory, to reading its bytes",
-                                seconds * 1e3, seconds * b->read_rate / bytes, 3});
-    print_figure(b->r, (figure){"decode_depth", "tokens", "stored when it was measured", b->tokens, 0, -1});
-    print_figure(b->r, (figure){"decode_bytes", "MB", "that it has to read", bytes / 1e6, 0, -1});
-    return true;
-}
-
-/* Multiply-adds of n queries that end at `tokens`: scores, then q.k and p.v over a row that is full. */
-static double prefill_fmas(const qsa_config *c, uint32_t tokens, uint32_t n)
-{
-    const uint32_t middle = tokens - n / 2;
-    const double groups = (double)middle / c->ratio;
-    const double scan = n * groups * c->index_heads * c->index_dim;
-    return scan + (double)n * c->budget * c->q_heads * c->head_dim * 2;
-}
-
-static bool rewind_to(bench *b, uint32_t tokens)
-{
-    b->tokens = tokens;
-    return good(qsa_seq_rewind(b->cache, b->seq, tokens));
-}
-
-static bool bench_prefill(bench *b, uint32_t tokens, const char *name)
-{
-    enum { QUERIES = 512, RUNS = 3 };
-    double seconds[RUNS];
-    if (!store_up_to(b, tokens - QUERIES))
-        return false;
-    for (int i = 0; i < RUNS; i++)
-        if (!feed(b, QUERIES, true, &seconds[i]) || !rewind_to(b, tokens - QUERIES))
-            return false;
-    const double time = median(seconds, RUNS);
-    print_figure(
-        b->r, (figure){name, "us/token", "one layer, 512 tokens at a time, to its multiply-adds", time / QUERIES * 1e6,
-                       b->fma_rate > 0 ? time * b->fma_rate / prefill_fmas(&b->config, tokens, QUERIES) : 0, -1});
-    return true;
-}
-
-static bool bench_store(bench *b, uint32_t tokens)
-{
-    const uint32_t from = b->tokens;
-    const double begin = clock_seconds();
-    if (!store_up_to(b, tokens))
-        return false;
-    if (tokens > from)
-        print_figure(b->r, (figure){"store", "us/token", "one layer, stored and pooled without output",
-                                    (clock_seconds() - begin) / (tokens - from) * 1e6, 0, -1});
-    return true;
-}
-
-static bool bench_allocations(bench *b)
-{
-    const uint64_t before = b->allocations;
-    double ignored;
-    for (int i = 0; i < WARM_STEPS; i++)
-        if (!feed(b, 1, true, &ignored))
-            return false;
-    print_figure(b->r, (figure){"warm_allocations", "calls", "of the allocator in eight warm steps",
-                                (double)(b->allocations - before), 0, 0});
-    return true;
-}
-
-static bool bench_memory(const bench *b)
-{
-    qsa_config config = b->config;
-    qsa_memory_plan plan;
-    config.layers = 12;
-    config.capacity_tokens = DEEP;
-    if (!good(qsa_plan_memory(&config, &plan)))
-        return false;
-    print_figure(b->r, (figure){"scratch", "MiB", "working memory at 262,144 tokens and 2,048 queries",
-                                (double)plan.scratch_bytes / 1048576, 0, 64});
-    print_figure(b->r, (figure){"bytes_per_token", "bytes", "K/V and index of 12 layers in bf16",
-                                (double)plan.bytes_per_token, 0, -1});
-    return true;
-}
-
-static bool run_bench(bench *b, uint32_t depth)
-{
-    b->fma_rate = probe_fma_rate(b->r->threads);
-    if (b->fma_rate > 0)
-        print_figure(b->r, (figure){"fma_rate", "GFMA/s", "multiply-adds from registers, all threads",
-                                    b->fma_rate / 1e9, 0, -1});
-    const uint32_t steps = SAMPLES + WARM_STEPS; /* after which the depth is reached */
-    return bench_memory(b) && bench_prefill(b, SHALLOW, "prefill_32768") && bench_store(b, depth - steps) &&
-           bench_allocations(b) && bench_decode(b) &&
-           (b->r->quick || (rewind_to(b, depth - CHUNK) && bench_prefill(b, depth, "prefill_262144")));
+    FILE *file = fopen(path, "a");
+    if (!file)
+        options_say("bench", "%s: %s", path, strerror(errno));
+    return file && fclose(file) == 0;
 }
 
 int cmd_bench(int argc, char **argv)
 {
-    request r;
+    bench_request r;
     if (!parse(argc, argv, &r))
         return EXIT_USAGE;
     if (r.help) {
         fputs(USAGE, stdout);
         return EXIT_SUCCESS;
     }
-    bench b;
-    const uint32_t depth = r.quick ? SHALLOW : DEEP;
-    if (!r.json)
-        printf("%-22s %10s %-10s %9s  %-22s %s\n", "figure", "value", "unit", "ratio", "", "");
-    const bool is_good = open_bench(&b, &r, depth) && run_bench(&b, depth);
-    close_bench(&b);
-    return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (!r.layers)
+        r.layers = 12;
+    if (r.svg && !can_write(r.svg))
+        return EXIT_FAILURE;
+    return (r.model ? bench_model(&r) : bench_layers(&r)) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

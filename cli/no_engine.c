@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What needs the engine, in a program built without it. */
+#include "bench.h"
 #include "commands.h"
 #include "options.h"
 #include "verify.h"
@@ -36,6 +37,12 @@ int cmd_inspect(int argc, char **argv)
 {
     (void)argc, (void)argv;
     return refuse("inspect");
+}
+
+bool bench_model(const bench_request *r)
+{
+    (void)r;
+    return refuse("bench") == EXIT_SUCCESS;
 }
 
 void golden_replay_model(const golden_folder *folder, const char *file, const golden_file *golden, report *r)

@@ -1,85 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* sizes of caches from sysconf */
 #include "probe.h"
 
 #include "clock.h"
 #include "memory.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* ---- the same work on several threads ---- */
-
-typedef void probe_work(void *context, uint32_t part, uint32_t parts);
-
-typedef struct task {
-    probe_work *work;
-    void *context;
-    uint32_t part, parts;
-    pthread_t thread;
-} task;
-
-static void *run_task(void *argument)
-{
-    task *t = argument;
-    t->work(t->context, t->part, t->parts);
-    return NULL;
-}
-
-/* Seconds until all parts are done. A part that gets no thread of its own runs here. */
-static double run_parallel(probe_work *work, void *context, uint32_t parts)
-{
-    task *tasks = memory_new(parts, sizeof *tasks);
-    const double begin = clock_seconds();
-    for (uint32_t i = 1; i < parts; i++) {
-        tasks[i] = (task){.work = work, .context = context, .part = i, .parts = parts};
-        if (pthread_create(&tasks[i].thread, NULL, run_task, &tasks[i]) != 0) {
-            run_task(&tasks[i]);
-            tasks[i].work = NULL;
-        }
-    }
-    work(context, 0, parts);
-    for (uint32_t i = 1; i < parts; i++)
-        if (tasks[i].work)
-            pthread_join(tasks[i].thread, NULL);
-    const double seconds = clock_seconds() - begin;
-    free(tasks);
-    return seconds;
-}
+static volatile uint64_t sink; /* keeps the work alive */
 
 /* ---- reading ---- */
 
-static volatile uint64_t sink; /* keeps the work alive */
+enum {
+    STREAMS = 8,      /* read by each thread side by side: one alone does not saturate the memory */
+    LINE_WORDS = 8,   /* of 64 bytes */
+    AHEAD_LINES = 12, /* that each stream asks for */
+};
+#define LEAST_BYTES ((size_t)256 << 20)
+#define MOST_BYTES ((size_t)1 << 30)
 
 static void read_part(void *context, uint32_t part, uint32_t parts)
 {
     const probe *p = context;
-    const size_t lines = p->count / 8, begin = lines * part / parts * 8, end = lines * (part + 1) / parts * 8;
-    uint64_t sums[8] = {0}, all = 0;
-    for (size_t i = begin; i < end; i += 8)
-        for (int k = 0; k < 8; k++)
-            sums[k] += p->words[i + (size_t)k];
-    for (int k = 0; k < 8; k++)
+    const size_t lines = p->count / LINE_WORDS / parts / STREAMS;
+    const uint64_t *words = p->words + part * lines * STREAMS * LINE_WORDS;
+    uint64_t sums[LINE_WORDS] = {0}, all = 0;
+    for (size_t i = 0; i < lines; i++)
+        for (size_t s = 0; s < STREAMS; s++) {
+            const uint64_t *line = words + (s * lines + i) * LINE_WORDS;
+            __builtin_prefetch(line + AHEAD_LINES * LINE_WORDS);
+            for (int k = 0; k < LINE_WORDS; k++)
+                sums[k] += line[k];
+        }
+    for (int k = 0; k < LINE_WORDS; k++)
         all += sums[k];
     sink = all;
 }
 
-void probe_open(probe *p, uint32_t threads, size_t size_bytes)
+/* Twice the last cache, within reason. */
+static size_t bytes_to_read(void)
 {
-    *p = (probe){.threads = threads, .count = size_bytes / 64 * 8};
-    p->words = memory_new(p->count, sizeof *p->words);
-    memset(p->words, 1, p->count * sizeof *p->words); /* every page is there */
-}
-
-void probe_close(probe *p)
-{
-    free(p->words);
-    *p = (probe){0};
-}
-
-double probe_read(const probe *p)
-{
-    return run_parallel(read_part, (void *)p, p->threads);
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#else
+    const long cache = 0;
+#endif
+    const size_t wanted = cache > 0 ? 2 * (size_t)cache : 0;
+    return wanted < LEAST_BYTES ? LEAST_BYTES : wanted > MOST_BYTES ? MOST_BYTES : wanted;
 }
 
 /* ---- multiply-adds ---- */
@@ -119,34 +88,73 @@ __attribute__((target("avx512f"))) static void fma_avx512(void *context, uint32_
     sink = (uint64_t)_mm512_cvtss_f32(s[0]);
 }
 
-static probe_work *widest_fma(uint32_t *out_lanes)
+static void choose_fma(probe *p, const char *isa)
 {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f")) {
-        *out_lanes = 16;
-        return fma_avx512;
+    if (strcmp(isa, "avx512") == 0) {
+        p->fma = fma_avx512;
+        p->lanes = 16;
+    } else if (strcmp(isa, "avx2") == 0) {
+        p->fma = fma_avx2;
+        p->lanes = 8;
     }
-    *out_lanes = 8;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? fma_avx2 : NULL;
+}
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+
+enum { NEON_CHAINS = 20 }; /* four units of four cycles, and some to spare */
+
+static void fma_neon(void *context, uint32_t part, uint32_t parts)
+{
+    (void)context, (void)part, (void)parts;
+    const float32x4_t a = vdupq_n_f32(0.5f), b = vdupq_n_f32(1.0f);
+    float32x4_t s[NEON_CHAINS];
+    for (int i = 0; i < NEON_CHAINS; i++)
+        s[i] = vdupq_n_f32((float)i);
+    for (int n = 0; n < FMA_STEPS / (NEON_CHAINS / FMA_CHAINS); n++)
+        for (int i = 0; i < NEON_CHAINS; i++)
+            s[i] = vfmaq_f32(b, s[i], a);
+    for (int i = 1; i < NEON_CHAINS; i++)
+        s[0] = vaddq_f32(s[0], s[i]);
+    sink = (uint64_t)vgetq_lane_f32(s[0], 0);
+}
+
+static void choose_fma(probe *p, const char *isa)
+{
+    if (strcmp(isa, "neon") == 0) {
+        p->fma = fma_neon;
+        p->lanes = 4;
+    }
 }
 #else
-static probe_work *widest_fma(uint32_t *out_lanes)
+static void choose_fma(probe *p, const char *isa)
 {
-    *out_lanes = 0;
-    return NULL;
+    (void)p, (void)isa;
 }
 #endif
 
-double probe_fma_rate(uint32_t threads)
+/* ---- both ---- */
+
+void probe_open(probe *p, const char *isa)
 {
-    uint32_t lanes;
-    probe_work *work = widest_fma(&lanes);
-    if (!work)
+    *p = (probe){.count = bytes_to_read() / sizeof(uint64_t)};
+    p->words = memory_new(p->count + AHEAD_LINES * LINE_WORDS, sizeof *p->words);
+    memset(p->words, 1, p->count * sizeof *p->words); /* every page is there */
+    choose_fma(p, isa);
+}
+
+void probe_close(probe *p)
+{
+    free(p->words);
+    *p = (probe){0};
+}
+
+double probe_rate(const probe *p, probe_kind kind, crew *threads)
+{
+    if (kind == PROBE_FMA && !p->fma)
         return 0;
-    double best = run_parallel(work, NULL, threads);
-    for (int i = 0; i < 4; i++) {
-        const double seconds = run_parallel(work, NULL, threads);
-        best = seconds < best ? seconds : best;
-    }
-    return (double)FMA_STEPS * FMA_CHAINS * lanes * threads / best;
+    const double begin = clock_seconds();
+    crew_run(threads, kind == PROBE_READ ? read_part : p->fma, (void *)p);
+    const double seconds = clock_seconds() - begin, all = crew_threads(threads);
+    return kind == PROBE_READ ? (double)p->count * sizeof *p->words / seconds
+                              : 2.0 * FMA_STEPS * FMA_CHAINS * p->lanes * all / seconds;
 }

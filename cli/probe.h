@@ -3,23 +3,28 @@
 #ifndef PROBE_H
 #define PROBE_H
 
+#include "bench_crew.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-/* Memory that is read from end to end; larger than the caches, so that a pass also empties them of anything else. */
+typedef enum probe_kind {
+    PROBE_READ = 0, /* bytes per second */
+    PROBE_FMA       /* floating point operations per second, two for each multiply-add of f32 */
+} probe_kind;
+
 typedef struct probe {
-    uint32_t threads;
-    uint64_t *words;
-    size_t count; /* a multiple of 8 */
+    uint64_t *words; /* larger than the caches, so that a pass also empties them of anything else */
+    size_t count;    /* a multiple of 8 */
+    crew_work *fma;  /* of the instruction set that is measured; NULL: no way is known here */
+    uint32_t lanes;
 } probe;
 
-void probe_open(probe *p, uint32_t threads, size_t size_bytes);
+/* isa: as qsa_cache_isa() gives it. */
+void probe_open(probe *p, const char *isa);
 void probe_close(probe *p);
 
-/* Seconds of one pass on all threads. */
-double probe_read(const probe *p);
-
-/* Multiply-adds of f32 per second on `threads` threads; 0 where this program knows no way to measure it. */
-double probe_fma_rate(uint32_t threads);
+/* The rate of all threads of the crew together, of one pass that takes some hundredths of a second; 0: no way known. */
+double probe_rate(const probe *p, probe_kind kind, crew *threads);
 
 #endif
