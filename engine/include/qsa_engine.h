@@ -101,7 +101,8 @@ typedef struct qsa_context_stats {
     qsa_counters counters;  /* libqsa's */
     qsa_memory_plan plan;   /* libqsa's */
     uint64_t state_bytes;   /* recurrent states with checkpoints, shared ones once, and the token lists */
-    uint64_t compute_bytes; /* graph memory */
+    uint64_t compute_bytes; /* graphs, their activations and scratch */
+    uint64_t graphs_built;  /* a batch as long as one of the last few, with as many logits, needs no new one */
     const char *isa;
 } qsa_context_stats;
 void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats);

@@ -18,6 +18,12 @@ typedef struct batch_segment {
     float *after;
 } batch_segment;
 
+/* How a batch is made up. Graphs read it when they run, so one graph serves any mix of as many tokens. */
+typedef struct batch_layout {
+    const batch_segment *segments;
+    size_t count;
+} batch_layout;
+
 /* Bounds of what one layer adds to a graph: nodes with all their paddings and views, and parameters of custom nodes. The
  * largest layer has about 95 nodes and 600 bytes. */
 enum { LAYER_NODES = 128, LAYER_PARAMS_BYTES = 2048 };
@@ -27,15 +33,14 @@ typedef struct graph_builder {
     const model_weights *weights;
     struct ggml_context *context;
     struct ggml_cgraph *graph;
-    const batch_segment *segments; /* read when the graph runs */
-    size_t segment_count;
+    const batch_layout *layout;
     uint32_t tokens;
     part_clock *clock;     /* NULL: nobody takes the time */
-    unsigned char *params; /* of the custom nodes: must live until the graph has run */
+    unsigned char *params; /* of the custom nodes: must live as long as the graph */
     size_t params_used, params_bytes;
 } graph_builder;
 
-/* Copies a custom node's parameters to where they live until the graph has run. */
+/* Copies a custom node's parameters to where they live as long as the graph. */
 void *keep_params(graph_builder *b, const void *params, size_t bytes);
 
 /* What was built so far up to `done` is complete when what is built from here on, which belongs to `next`, begins. */

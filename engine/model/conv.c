@@ -5,8 +5,7 @@
 
 typedef struct conv_params {
     conv_options options;
-    const batch_segment *segments;
-    size_t segment_count;
+    const batch_layout *layout;
 } conv_params;
 
 /* The input of a session's token `token`, which is negative for tokens before the batch: they are in the tail. */
@@ -46,15 +45,16 @@ static void run_conv(struct ggml_tensor *out, int ith, int nth, void *user)
     const conv_params *p = user;
     const size_t channels = (size_t)out->ne[0];
     const float *x = out->src[0]->data;
-    for (size_t s = 0; s < p->segment_count; s++) {
-        const size_t first = p->segments[s].first * channels;
-        conv_segment(&p->options, &p->segments[s], x + first, (float *)out->data + first, channels,
+    for (size_t s = 0; s < p->layout->count; s++) {
+        const batch_segment *segment = &p->layout->segments[s];
+        const size_t first = segment->first * channels;
+        conv_segment(&p->options, segment, x + first, (float *)out->data + first, channels,
                      share_of(channels, ith, nth));
     }
 }
 
 struct ggml_tensor *conv_silu(graph_builder *b, const conv_options *options, struct ggml_tensor *x)
 {
-    const conv_params params = {*options, b->segments, b->segment_count};
+    const conv_params params = {*options, b->layout};
     return custom_node(b, x->ne[0], x->ne[1], 1, &x, 1, run_conv, keep_params(b, &params, sizeof params));
 }

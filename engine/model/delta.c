@@ -38,8 +38,7 @@ typedef struct recurrence_params {
     delta_shape shape;
     const float *dt, *a; /* [value heads] */
     size_t state_offset;
-    const batch_segment *segments;
-    size_t segment_count;
+    const batch_layout *layout;
 } recurrence_params;
 
 static float softplus(float x)
@@ -117,11 +116,11 @@ static void run_recurrence(struct ggml_tensor *out, int ith, int nth, void *user
 {
     const recurrence_params *p = user;
     const size_t dim = p->shape.dim, blocks = (dim + ROWS - 1) / ROWS, items = blocks * p->shape.value_heads;
-    const share work = share_of(items * p->segment_count, ith, nth);
+    const share work = share_of(items * p->layout->count, ith, nth);
     for (size_t i = work.begin; i < work.end; i++) {
         const size_t block = i % blocks, head = i / blocks % p->shape.value_heads;
         const size_t begin = block * ROWS, end = begin + ROWS < dim ? begin + ROWS : dim;
-        step_rows(p, &p->segments[i / items], out, head, begin, end);
+        step_rows(p, &p->layout->segments[i / items], out, head, begin, end);
     }
 }
 
@@ -153,8 +152,7 @@ static struct ggml_tensor *recurrence(graph_builder *b, uint32_t layer, struct g
 {
     const delta_weights *w = &b->weights->layers[layer].delta;
     const delta_shape *d = &b->shape->delta;
-    const recurrence_params params = {*d,          w->dt,           w->a, state_matrix_offset(b->shape, layer),
-                                      b->segments, b->segment_count};
+    const recurrence_params params = {*d, w->dt, w->a, state_matrix_offset(b->shape, layer), b->layout};
     struct ggml_tensor *sources[] = {qkv, matrix_product(b->context, w->alpha, x),
                                      matrix_product(b->context, w->beta, x)};
     return custom_node(b, d->inner, b->tokens, 1, sources, 3, run_recurrence, keep_params(b, &params, sizeof params));

@@ -12,11 +12,27 @@
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
 #include <ggml-cpu.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { LEAST_THREADS = 4 };
+
+/* Of each number of tokens and of wanted logits: a chunk, a prompt's last one, one token, a few drafts. */
+enum { KEPT_GRAPHS = 6 };
+
+typedef struct kept_graph {
+    uint64_t used; /* number of the batch that ran it last; 0: there is none */
+    uint32_t tokens, wanted;
+    bool tapped;
+    void *meta;            /* names and shapes */
+    unsigned char *params; /* of custom nodes */
+    struct ggml_context *context;
+    struct ggml_cgraph *graph;
+    struct ggml_cplan plan;
+    forward_graph ends;
+} kept_graph;
 
 struct forward {
     const qsa_model *model;
@@ -25,18 +41,14 @@ struct forward {
     struct ggml_threadpool *pool;
     int threads;
     part_clock *clock; /* NULL: nobody takes the time */
-    void *meta;        /* names and shapes of one graph */
-    size_t meta_bytes;
-    unsigned char *params;
+    kept_graph kept[KEPT_GRAPHS];
+    uint64_t batches, graphs_built;
     void *work; /* ggml's scratch */
     size_t work_bytes;
 
     /* the prepared batch */
-    struct ggml_context *context;
-    struct ggml_cgraph *graph;
-    struct ggml_cplan plan;
-    forward_graph ends;
-    uint32_t tokens;
+    kept_graph *now;
+    batch_layout layout;
     qsa_step *step; /* for the tap */
 };
 
@@ -70,19 +82,6 @@ static qsa_status start_threads(forward *f)
     f->pool = ggml_threadpool_new(&params);
     fesetenv(&callers);
     return f->pool == NULL ? no_memory("a pool of threads", 0) : QSA_OK;
-}
-
-static qsa_status allocate_fixed(forward *f)
-{
-    const size_t nodes = graph_nodes(&f->model->shape), params = graph_params_bytes(&f->model->shape);
-    f->meta_bytes = nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(nodes, false);
-    f->meta = malloc(f->meta_bytes);
-    f->params = malloc(params);
-    f->allocator = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    if (f->meta == NULL || f->params == NULL || f->allocator == NULL) {
-        return no_memory("a graph", f->meta_bytes + params);
-    }
-    return QSA_OK;
 }
 
 static qsa_status reserve(forward *f, uint32_t chunk)
@@ -121,8 +120,9 @@ qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32
     f->threads = (int)forward_threads(threads);
     f->clock = clock;
     qsa_status status = create_pass(f, cache);
-    if (status == QSA_OK) {
-        status = allocate_fixed(f);
+    f->allocator = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    if (status == QSA_OK && f->allocator == NULL) {
+        status = no_memory("an allocator", 0);
     }
     if (status == QSA_OK) {
         status = start_threads(f);
@@ -149,67 +149,145 @@ void forward_destroy(forward *f)
     if (f->allocator != NULL) {
         ggml_gallocr_free(f->allocator);
     }
-    ggml_free(f->context);
+    for (size_t i = 0; i < KEPT_GRAPHS; i++) {
+        ggml_free(f->kept[i].context);
+        free(f->kept[i].meta);
+        free(f->kept[i].params);
+    }
     qsa_ggml_pass_destroy(f->pass);
     free(f->work);
-    free(f->params);
-    free(f->meta);
     free(f);
+}
+
+static size_t meta_bytes(const forward *f)
+{
+    const size_t nodes = graph_nodes(&f->model->shape);
+    return nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(nodes, false);
 }
 
 uint64_t forward_bytes(const forward *f)
 {
-    return ggml_gallocr_get_buffer_size(f->allocator, 0) + f->work_bytes + f->meta_bytes +
-           graph_params_bytes(&f->model->shape);
+    const size_t each = meta_bytes(f) + graph_params_bytes(&f->model->shape);
+    uint64_t bytes = ggml_gallocr_get_buffer_size(f->allocator, 0) + f->work_bytes;
+    for (size_t i = 0; i < KEPT_GRAPHS; i++) {
+        bytes += f->kept[i].meta == NULL ? 0 : each;
+    }
+    return bytes;
 }
 
-/* ---- preparing ---- */
-
-static qsa_status build(forward *f, const forward_batch *batch)
+uint64_t forward_graphs_built(const forward *f)
 {
-    ggml_free(f->context);
-    f->context = ggml_init((struct ggml_init_params){f->meta_bytes, f->meta, true});
-    if (f->context == NULL) {
-        return no_memory("a graph", 0);
+    return f->graphs_built;
+}
+
+/* ---- graphs ---- */
+
+static bool serves(const kept_graph *g, const forward_batch *batch)
+{
+    return g->used != 0 && g->tokens == batch->tokens && g->wanted == batch->wanted_count &&
+           g->tapped == (batch->tap != NULL);
+}
+
+/* The graph of such batches, or where one can be built: the place that was not used for longest. */
+static kept_graph *find_graph(forward *f, const forward_batch *batch)
+{
+    kept_graph *oldest = &f->kept[0];
+    for (size_t i = 0; i < KEPT_GRAPHS; i++) {
+        if (serves(&f->kept[i], batch)) {
+            return &f->kept[i];
+        }
+        oldest = f->kept[i].used < oldest->used ? &f->kept[i] : oldest;
     }
-    f->graph = ggml_new_graph_custom(f->context, graph_nodes(&f->model->shape), false);
+    oldest->used = 0;
+    return oldest;
+}
+
+static void forget_graphs(forward *f)
+{
+    for (size_t i = 0; i < KEPT_GRAPHS; i++) {
+        f->kept[i].used = 0;
+    }
+}
+
+static qsa_status make_room(const forward *f, kept_graph *g)
+{
+    const size_t meta = meta_bytes(f), params = graph_params_bytes(&f->model->shape);
+    ggml_free(g->context);
+    g->context = NULL;
+    if (g->meta == NULL) {
+        g->meta = malloc(meta);
+    }
+    if (g->params == NULL) {
+        g->params = malloc(params);
+    }
+    if (g->meta != NULL && g->params != NULL) {
+        g->context = ggml_init((struct ggml_init_params){meta, g->meta, true});
+    }
+    return g->context == NULL ? no_memory("a graph", meta + params) : QSA_OK;
+}
+
+static qsa_status build(forward *f, kept_graph *g, const forward_batch *batch)
+{
+    const qsa_status status = make_room(f, g);
+    if (status != QSA_OK) {
+        return status;
+    }
+    g->graph = ggml_new_graph_custom(g->context, graph_nodes(&f->model->shape), false);
     graph_builder builder = {
         .shape = &f->model->shape,
         .weights = &f->model->weights,
-        .context = f->context,
-        .graph = f->graph,
-        .segments = batch->segments,
-        .segment_count = batch->segment_count,
+        .context = g->context,
+        .graph = g->graph,
+        .layout = &f->layout,
         .tokens = batch->tokens,
         .clock = f->clock,
-        .params = f->params,
+        .params = g->params,
         .params_bytes = graph_params_bytes(&f->model->shape),
     };
     const tap_point tap = {batch->tap, &f->step};
+    f->graphs_built++;
     qsa_ggml_pass_reset(f->pass);
-    return graph_build(&builder, f->pass, &tap, batch->wanted_count, &f->ends);
+    return graph_build(&builder, f->pass, &tap, batch->wanted_count, &g->ends);
 }
 
-static qsa_status allocate(forward *f)
+static qsa_status allocate(forward *f, kept_graph *g)
 {
-    if (!ggml_gallocr_alloc_graph(f->allocator, f->graph)) {
+    const size_t before = ggml_gallocr_get_buffer_size(f->allocator, 0);
+    if (!ggml_gallocr_alloc_graph(f->allocator, g->graph)) {
         /* What a failed allocator holds is unspecified: the next batch begins with a fresh one. */
+        forget_graphs(f);
         ggml_gallocr_free(f->allocator);
         f->allocator = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
         return no_memory("the activations of a batch; a smaller chunk needs less", 0);
     }
-    f->plan = ggml_graph_plan(f->graph, f->threads, f->pool);
-    if (f->plan.work_size > f->work_bytes) {
-        void *grown = realloc(f->work, f->plan.work_size);
+    if (ggml_gallocr_get_buffer_size(f->allocator, 0) != before) {
+        forget_graphs(f); /* the buffer has moved from under them */
+    }
+    g->plan = ggml_graph_plan(g->graph, f->threads, f->pool);
+    if (g->plan.work_size > f->work_bytes) {
+        void *grown = realloc(f->work, g->plan.work_size);
         if (grown == NULL) {
-            return no_memory("scratch", f->plan.work_size);
+            return no_memory("scratch", g->plan.work_size);
         }
         f->work = grown;
-        f->work_bytes = f->plan.work_size;
+        f->work_bytes = g->plan.work_size;
     }
-    f->plan.work_data = f->work;
     return QSA_OK;
 }
+
+static qsa_status new_graph(forward *f, kept_graph *g, const forward_batch *batch)
+{
+    qsa_status status = build(f, g, batch);
+    if (status == QSA_OK) {
+        status = allocate(f, g);
+    }
+    g->tokens = batch->tokens;
+    g->wanted = batch->wanted_count;
+    g->tapped = batch->tap != NULL;
+    return status;
+}
+
+/* ---- preparing ---- */
 
 /* Input tensors that no node reads are not allocated. */
 static void fill(struct ggml_tensor *tensor, const void *ids, size_t n)
@@ -221,17 +299,19 @@ static void fill(struct ggml_tensor *tensor, const void *ids, size_t n)
 
 qsa_status forward_prepare(forward *f, const forward_batch *batch)
 {
-    qsa_status status = build(f, batch);
-    if (status == QSA_OK) {
-        status = allocate(f);
+    kept_graph *g = find_graph(f, batch);
+    if (g->used == 0) {
+        const qsa_status status = new_graph(f, g, batch);
+        if (status != QSA_OK) {
+            return status;
+        }
     }
-    if (status != QSA_OK) {
-        return status;
-    }
-    f->tokens = batch->tokens;
-    fill(f->ends.tokens, batch->ids, batch->tokens);
-    fill(f->ends.ngram_rows, batch->ngram_rows, (size_t)batch->tokens * f->model->shape.ngram.heads);
-    fill(f->ends.wanted, batch->wanted, batch->wanted_count);
+    g->used = ++f->batches;
+    f->now = g;
+    f->layout = batch->layout;
+    fill(g->ends.tokens, batch->ids, batch->tokens);
+    fill(g->ends.ngram_rows, batch->ngram_rows, (size_t)batch->tokens * f->model->shape.ngram.heads);
+    fill(g->ends.wanted, batch->wanted, batch->wanted_count);
     return QSA_OK;
 }
 
@@ -240,11 +320,12 @@ qsa_status forward_prepare(forward *f, const forward_batch *batch)
 qsa_status forward_run(forward *f, qsa_step *step, const float **out_logits)
 {
     f->step = step;
-    qsa_ggml_pass_run(f->pass, step, f->tokens);
+    qsa_ggml_pass_run(f->pass, step, f->now->tokens);
+    f->now->plan.work_data = f->work;
     fenv_t callers;
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
-    const enum ggml_status computed = ggml_graph_compute(f->graph, &f->plan);
+    const enum ggml_status computed = ggml_graph_compute(f->now->graph, &f->now->plan);
     fesetenv(&callers);
     part_clock_enter(f->clock, QSA_PART_OTHER);
     if (computed != GGML_STATUS_SUCCESS) {
@@ -254,6 +335,6 @@ qsa_status forward_run(forward *f, qsa_step *step, const float **out_logits)
     if (status != QSA_OK) {
         return engine_fail(status, "%s", qsa_ggml_pass_detail(f->pass));
     }
-    *out_logits = f->ends.logits == NULL ? NULL : f->ends.logits->data;
+    *out_logits = f->now->ends.logits == NULL ? NULL : f->now->ends.logits->data;
     return QSA_OK;
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory and threads of the forward pass.
  *
- * A batch goes in two steps: prepare builds the graph and allocates all it needs, so it does all that can fail for want
- * of memory; run computes it within a step of libqsa. */
+ * A batch goes in two steps: prepare finds or builds the graph and allocates all it needs, so it does all that can fail for
+ * want of memory; run computes it within a step of libqsa.
+ *
+ * A graph depends on how many tokens a batch has and how many logits are wanted of it, on nothing else. The last few are
+ * kept, so that token after token runs the same one. All share one buffer of activations: only one runs at a time, and none
+ * expects anything there from an earlier run. */
 #ifndef QSA_ENGINE_MODEL_FORWARD_H
 #define QSA_ENGINE_MODEL_FORWARD_H
 
@@ -12,14 +16,13 @@
 typedef struct forward forward;
 
 typedef struct forward_batch {
-    const batch_segment *segments; /* must live until the run */
-    size_t segment_count;
+    batch_layout layout;       /* must live until the run */
     uint32_t tokens;           /* of all segments */
     const int32_t *ids;        /* [tokens] */
     const int32_t *ngram_rows; /* [tokens][heads]; not read without n-gram embedding */
     const uint32_t *wanted;    /* [wanted_count] columns whose logits are computed, ascending */
     uint32_t wanted_count;
-    const qsa_tap *tap; /* NULL: none */
+    const qsa_tap *tap; /* NULL: none; otherwise the same one in every batch */
 } forward_batch;
 
 /* How many threads are started where so many are asked for: no more than the machine has processors (but four always), as
@@ -33,6 +36,7 @@ qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32
 void forward_destroy(forward *f);
 
 uint64_t forward_bytes(const forward *f);
+uint64_t forward_graphs_built(const forward *f);
 
 /* Errors: QSA_E_MEMORY. */
 qsa_status forward_prepare(forward *f, const forward_batch *batch);

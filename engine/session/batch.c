@@ -204,8 +204,7 @@ static qsa_status run_batch(qsa_context *context, const qsa_batch_item *items, s
     }
     const uint32_t wanted = lay_out(context, items, n);
     const forward_batch batch = {
-        .segments = context->segments,
-        .segment_count = n,
+        .layout = {context->segments, n},
         .tokens = tokens,
         .ids = context->ids,
         .ngram_rows = context->ngram_rows,

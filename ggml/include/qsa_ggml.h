@@ -8,7 +8,7 @@
  *
  *     qsa_ggml_pass_create(cache, &pass);                         once
  *     ...
- *     qsa_ggml_pass_reset(pass);                                  for each graph
+ *     qsa_ggml_pass_reset(pass);                                  for each graph that is built
  *     qsa_ggml_layer(pass, context, layer, &sources, &attention); for each QSA layer, while the graph is built
  *     qsa_step_begin(cache, entries, n, &step);
  *     qsa_ggml_pass_run(pass, step, tokens);
@@ -52,7 +52,7 @@ enum { QSA_GGML_LAYER_NODES = 1 + QSA_PHASES };
 qsa_status qsa_ggml_pass_create(const qsa_cache *cache, qsa_ggml_pass **out_pass);
 void qsa_ggml_pass_destroy(qsa_ggml_pass *pass); /* NULL is legal */
 
-/* Forgets the layers of the former graph, which must not run again. */
+/* Another graph is built from here on. Those built before may still run, one at a time. */
 void qsa_ggml_pass_reset(qsa_ggml_pass *pass);
 
 /* Adds one QSA layer to the graph that is being built in context. *out_attention: [head_dim * q_heads, tokens], before

@@ -224,12 +224,12 @@ static void delta_net_agrees_with_ggml(void **state)
     assert_int_equal(floats, VALUE_HEADS * DIM * DIM);
     float *before = test_alloc(floats, sizeof *before), *after = test_alloc(floats, sizeof *after);
     const batch_segment segment = {0, T, before, after};
+    const batch_layout layout = {&segment, 1};
     graph_builder b = {
         .shape = &w->shape,
         .weights = &w->weights,
         .context = w->context,
-        .segments = &segment,
-        .segment_count = 1,
+        .layout = &layout,
         .tokens = T,
         .params = w->params,
         .params_bytes = sizeof w->params,
