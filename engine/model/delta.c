@@ -5,8 +5,9 @@
 #include "model/elementwise.h"
 #include "model/state.h"
 
-/* Rows of a head's matrix that a part takes at a time; they stay in the first-level cache over all tokens. */
-enum { ROWS = 32 };
+/* Columns of a head's matrix that are one piece of work. They lie together (state.h) and stay in the first-level cache over
+ * all tokens. */
+enum { COLUMNS = STATE_COLUMNS };
 
 static const float L2_EPS = 1e-6f;
 
@@ -46,68 +47,84 @@ static float softplus(float x)
     return x > 20.0f ? x : log1pf(expf(x));
 }
 
-/* row = decay * row; returns row . k. */
-static float decay_row(float *restrict row, const float *restrict k, size_t dim, float decay)
+/* The formula's S^T k and S^T q for columns of S [dim][n]. Lanes run along the columns, so nothing is added across lanes;
+ * where n is a constant, the sums stay in registers. */
+static inline void column_sums(const float *restrict s, const float *restrict k, const float *restrict q, size_t dim,
+                               size_t n, float *restrict out_k, float *restrict out_q)
 {
-    float lanes[SUM_LANES] = {0};
-    size_t i = 0;
-    for (; i + SUM_LANES <= dim; i += SUM_LANES) {
-        for (size_t l = 0; l < SUM_LANES; l++) {
-            row[i + l] *= decay;
-            lanes[l] += row[i + l] * k[i + l];
+    float sum_k[COLUMNS] = {0}, sum_q[COLUMNS] = {0};
+    for (size_t i = 0; i < dim; i++) {
+        for (size_t j = 0; j < n; j++) {
+            sum_k[j] += s[i * n + j] * k[i];
+            sum_q[j] += s[i * n + j] * q[i];
         }
     }
-    for (size_t l = 0; i + l < dim; l++) {
-        row[i + l] *= decay;
-        lanes[l] += row[i + l] * k[i + l];
-    }
-    return sum_lanes(lanes);
+    memcpy(out_k, sum_k, n * sizeof *out_k);
+    memcpy(out_q, sum_q, n * sizeof *out_q);
 }
 
-/* row = row + delta * k; returns row . q. */
-static float correct_row(float *restrict row, const float *restrict k, const float *restrict q, size_t dim, float delta)
+/* S = decay * S + k delta^T */
+static inline void update_columns(float *restrict s, const float *restrict k, const float *restrict delta, size_t dim,
+                                  size_t n, float decay)
 {
-    float lanes[SUM_LANES] = {0};
-    size_t i = 0;
-    for (; i + SUM_LANES <= dim; i += SUM_LANES) {
-        for (size_t l = 0; l < SUM_LANES; l++) {
-            row[i + l] += delta * k[i + l];
-            lanes[l] += row[i + l] * q[i + l];
+    for (size_t i = 0; i < dim; i++) {
+        for (size_t j = 0; j < n; j++) {
+            s[i * n + j] = s[i * n + j] * decay + delta[j] * k[i];
         }
     }
-    for (size_t l = 0; i + l < dim; l++) {
-        row[i + l] += delta * k[i + l];
-        lanes[l] += row[i + l] * q[i + l];
-    }
-    return sum_lanes(lanes);
 }
 
-/* One row of S of one token: decay, what v lacks, the outer product, and the output (S^T of the formula is this row).
- * Two passes over the row instead of four over the matrix: rows do not depend on each other. */
-static float step_row(float *row, const float *q, const float *k, size_t dim, float decay, float beta, float v)
+/* One token of one value head. */
+typedef struct delta_token {
+    const float *q, *k; /* [dim] */
+    float kq;           /* their product */
+    float decay, beta;
+} delta_token;
+
+/* n columns: what v lacks, the outer product, and the output. S^T q is taken from S before its update, in the same pass as
+ * S^T k: (decay S + k delta^T)^T q = decay S^T q + delta (k . q). */
+static inline void step_columns(const delta_token *t, float *restrict s, const float *restrict v, size_t dim, size_t n,
+                                float *restrict out)
 {
-    const float delta = beta * (v - decay_row(row, k, dim, decay));
-    return correct_row(row, k, q, dim, delta);
+    float delta[COLUMNS], said[COLUMNS];
+    column_sums(s, t->k, t->q, dim, n, delta, said);
+    for (size_t j = 0; j < n; j++) {
+        delta[j] = t->beta * (v[j] - t->decay * delta[j]);
+        out[j] = t->decay * said[j] + delta[j] * t->kq;
+    }
+    update_columns(s, t->k, delta, dim, n, t->decay);
 }
 
-/* Rows [begin, end) of one value head's matrix over all tokens of one session. */
-static void step_rows(const recurrence_params *p, const batch_segment *segment, struct ggml_tensor *out, size_t head,
-                      size_t begin, size_t end)
+static delta_token token_of(const recurrence_params *p, const struct ggml_tensor *out, size_t token, size_t head)
 {
     const delta_shape *d = &p->shape;
     const float *qkv = out->src[0]->data, *alpha = out->src[1]->data, *beta = out->src[2]->data;
-    const size_t dim = d->dim, heads = d->value_heads, key = head % d->key_heads * dim;
-    const size_t matrix = p->state_offset + head * dim * dim;
-    float *rows = segment->after + matrix;
-    memcpy(rows + begin * dim, segment->before + matrix + begin * dim, (end - begin) * dim * sizeof *rows);
-    for (size_t t = segment->first; t < (size_t)segment->first + segment->tokens; t++) {
-        const float *q = qkv + t * d->channels + key, *k = q + d->key_heads * dim;
-        const float *v = qkv + t * d->channels + ((size_t)2 * d->key_heads + head) * dim;
-        const float decay = expf(p->a[head] * softplus(alpha[t * heads + head] + p->dt[head]));
-        const float b = sigmoid_f32(beta[t * heads + head]);
-        float *to = (float *)out->data + t * d->inner + head * dim;
-        for (size_t j = begin; j < end; j++) {
-            to[j] = step_row(rows + j * dim, q, k, dim, decay, b, v[j]);
+    const size_t at = token * d->value_heads + head;
+    delta_token t = {.q = qkv + token * d->channels + head % d->key_heads * d->dim};
+    t.k = t.q + d->key_heads * d->dim;
+    t.kq = dot_f32(t.k, t.q, d->dim);
+    t.decay = expf(p->a[head] * softplus(alpha[at] + p->dt[head]));
+    t.beta = sigmoid_f32(beta[at]);
+    return t;
+}
+
+/* Columns [begin, begin + n) of one value head's matrix over all tokens of one session. */
+static void run_columns(const recurrence_params *p, const batch_segment *segment, struct ggml_tensor *out, size_t head,
+                        size_t begin, size_t n)
+{
+    const delta_shape *d = &p->shape;
+    const size_t matrix = p->state_offset + (head * d->dim + begin) * d->dim;
+    float *s = segment->after + matrix;
+    memcpy(s, segment->before + matrix, n * d->dim * sizeof *s);
+    for (size_t token = segment->first; token < (size_t)segment->first + segment->tokens; token++) {
+        const delta_token t = token_of(p, out, token, head);
+        const float *v =
+            (const float *)out->src[0]->data + token * d->channels + ((size_t)2 * d->key_heads + head) * d->dim + begin;
+        float *to = (float *)out->data + token * d->inner + head * d->dim + begin;
+        if (n == COLUMNS) {
+            step_columns(&t, s, v, d->dim, COLUMNS, to);
+        } else {
+            step_columns(&t, s, v, d->dim, n, to);
         }
     }
 }
@@ -115,12 +132,11 @@ static void step_rows(const recurrence_params *p, const batch_segment *segment, 
 static void run_recurrence(struct ggml_tensor *out, int ith, int nth, void *user)
 {
     const recurrence_params *p = user;
-    const size_t dim = p->shape.dim, blocks = (dim + ROWS - 1) / ROWS, items = blocks * p->shape.value_heads;
+    const size_t dim = p->shape.dim, blocks = (dim + COLUMNS - 1) / COLUMNS, items = blocks * p->shape.value_heads;
     const share work = share_of(items * p->layout->count, ith, nth);
     for (size_t i = work.begin; i < work.end; i++) {
-        const size_t block = i % blocks, head = i / blocks % p->shape.value_heads;
-        const size_t begin = block * ROWS, end = begin + ROWS < dim ? begin + ROWS : dim;
-        step_rows(p, &p->layout->segments[i / items], out, head, begin, end);
+        const size_t begin = i % blocks * COLUMNS, n = dim - begin < COLUMNS ? dim - begin : COLUMNS;
+        run_columns(p, &p->layout->segments[i / items], out, i / blocks % p->shape.value_heads, begin, n);
     }
 }
 
