@@ -22,7 +22,7 @@ static const char USAGE[] =
     "whole model. The history of each depth is made up, directly in the cache. Beside each figure stands what the\n"
     "machine can do at best, probed before and after every block of it: reading memory for decode, multiply-adds for\n"
     "prefill. ratio is the time that takes divided by ours. Blocks around which the probe moved by more than a tenth\n"
-    "are dropped. The number in hexadecimal is the hash of the output: the same on any threads, and of layers alone on\n"
+    "are dropped. The number in hexadecimal is the hash of the output: the same on any threads, of layers alone on\n"
     "any kernels.\n"
     "\n"
     "  -m, --model FILE   the whole model\n"
