@@ -401,7 +401,7 @@ int main(int argc, char **argv)
     if (fma_per_second > 0)
         printf("probe: %.1f thousand million fused multiply-adds per second, one thread, 256-bit vectors\n",
                1e-9 * fma_per_second);
-    for (int type = 0; type < QSA_ELEMENT_COUNT; type++) {
+    for (int type = 0; type < QSA_INDEX_ELEMENT_COUNT; type++) {
         bench_scan((enum qsa_element)type, fma_per_second);
         bench_row((enum qsa_element)type, fma_per_second);
     }

@@ -3,6 +3,8 @@
  * twelve heads share: a whole kv head of the released shape in one pass. */
 #include "kernels/x86/avx512.h"
 
+#include <string.h>
+
 enum { STRIP_BLOCKS = 4, TOKENS = STRIP_BLOCKS * QSA_BLOCK_TOKENS, HEADS = 12, LINE_BYTES = 64, MOST_DIMS = 1024 };
 
 typedef struct strip {
@@ -10,13 +12,18 @@ typedef struct strip {
     const void *next[STRIP_BLOCKS]; /* wanted soon */
 } strip;
 
+QSA_INLINE __m128i load_quarter(const void *block, size_t offset)
+{
+    return _mm_loadu_si128((const __m128i *)((const char *)block + offset));
+}
+
 /* 16 bytes at a byte offset into each of the four blocks, one after the other. */
 QSA_INLINE __m512i load_quarters(const strip *s, size_t offset)
 {
-    const __m128i *b[STRIP_BLOCKS];
-    for (int i = 0; i < STRIP_BLOCKS; i++)
-        b[i] = (const __m128i *)((const char *)s->block[i] + offset);
-    return qsa_join(_mm256_loadu2_m128i(b[1], b[0]), _mm256_loadu2_m128i(b[3], b[2]));
+    __m256i low = _mm256_castsi128_si256(load_quarter(s->block[0], offset));
+    __m256i high = _mm256_castsi128_si256(load_quarter(s->block[2], offset));
+    return qsa_join(_mm256_inserti128_si256(low, load_quarter(s->block[1], offset), 1),
+                    _mm256_inserti128_si256(high, load_quarter(s->block[3], offset), 1));
 }
 
 /* Dimensions d and d + 1 of the strip. */
@@ -45,52 +52,60 @@ QSA_INLINE void add_products(const float *q, uint32_t heads, size_t d, __m512 ke
         sums[h] = _mm512_fmadd_ps(_mm512_set1_ps(q[d * heads + h]), keys, sums[h]);
 }
 
-/* The strip's dots with `heads` heads: out [heads][TOKENS]. */
+QSA_INLINE void add_two_rows(const float *q, uint32_t heads, size_t d, const strip *s, enum qsa_element type,
+                             __m512 sums[HEADS])
+{
+    qsa_wide_pair keys = load_two_rows(s, d, type);
+    add_products(q, heads, d, keys.v[0], sums);
+    add_products(q, heads, d + 1, keys.v[1], sums);
+}
+
+/* The strip's dots with `heads` heads: head h at out + h * out_stride. */
 QSA_INLINE void dots_strip(const float *q, uint32_t heads, uint32_t dim, const strip *s, enum qsa_element type,
-                           float *out)
+                           float *out, size_t out_stride)
 {
     const size_t row_bytes = QSA_BLOCK_TOKENS * (type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float));
-    const uint32_t line_rows = LINE_BYTES / row_bytes, even = dim / 2 * 2;
+    const size_t line_rows = LINE_BYTES / row_bytes;
     __m512 sums[HEADS];
     QSA_UNROLL
     for (uint32_t h = 0; h < heads; h++)
         sums[h] = _mm512_setzero_ps();
 
-    for (uint32_t line = 0; line < even; line += line_rows) {
+    size_t d = 0;
+    for (; d + line_rows <= dim; d += line_rows) {
         for (int b = 0; b < STRIP_BLOCKS; b++)
-            _mm_prefetch((const char *)s->next[b] + line * row_bytes, _MM_HINT_T0);
-        const uint32_t end = even - line < line_rows ? even : line + line_rows;
-        for (size_t d = line; d < end; d += 2) {
-            qsa_wide_pair keys = load_two_rows(s, d, type);
-            add_products(q, heads, d, keys.v[0], sums);
-            add_products(q, heads, d + 1, keys.v[1], sums);
-        }
+            _mm_prefetch((const char *)s->next[b] + d * row_bytes, _MM_HINT_T0);
+        QSA_UNROLL
+        for (size_t i = 0; i < line_rows; i += 2)
+            add_two_rows(q, heads, d + i, s, type, sums);
     }
-    if (even < dim)
-        add_products(q, heads, even, load_last_row(s, even, type), sums);
+    for (; d + 2 <= dim; d += 2)
+        add_two_rows(q, heads, d, s, type, sums);
+    if (d < dim)
+        add_products(q, heads, d, load_last_row(s, d, type), sums);
 
     QSA_UNROLL
     for (uint32_t h = 0; h < heads; h++)
-        _mm512_storeu_ps(out + TOKENS * h, sums[h]);
+        _mm512_storeu_ps(out + h * out_stride, sums[h]);
 }
 
-static void dots_strip_f32(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out)
+static void dots_strip_f32(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out, size_t out_stride)
 {
-    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_F32, out))
+    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_F32, out, out_stride))
 }
 
-static void dots_strip_bf16(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out)
+static void dots_strip_bf16(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out, size_t out_stride)
 {
-    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_BF16, out))
+    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_BF16, out, out_stride))
 }
 
 static void dots_strip_of(const float *q, uint32_t heads, uint32_t dim, const strip *s, enum qsa_element type,
-                          float *out)
+                          float *out, size_t out_stride)
 {
     if (type == QSA_ELEMENT_BF16)
-        dots_strip_bf16(q, heads, dim, s, out);
+        dots_strip_bf16(q, heads, dim, s, out, out_stride);
     else
-        dots_strip_f32(q, heads, dim, s, out);
+        dots_strip_f32(q, heads, dim, s, out, out_stride);
 }
 
 /* Blocks b .. b + 4; past the last one, the last again. The ones after them are next. */
@@ -105,27 +120,32 @@ static strip strip_at(const void *const *blocks, uint32_t n_blocks, uint32_t b)
     return s;
 }
 
-static inline void store_blocks(float *out, const float *dots, uint32_t blocks)
+/* The last blocks, where they are no whole strip: its other dots are thrown away. */
+static void dots_rest(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                      float *out, size_t out_stride, enum qsa_element type)
 {
-    for (uint32_t b = 0; b < blocks; b++)
-        _mm_storeu_ps(out + b * QSA_BLOCK_TOKENS, _mm_loadu_ps(dots + b * QSA_BLOCK_TOKENS));
+    float sums[HEADS * TOKENS];
+    const strip s = strip_at(blocks, n_blocks, 0);
+    dots_strip_of(q, heads, dim, &s, type, sums, TOKENS);
+    for (uint32_t h = 0; h < heads; h++)
+        memcpy(out + h * out_stride, sums + TOKENS * h, n_blocks * QSA_BLOCK_TOKENS * sizeof *out);
 }
 
 /* All strips, with as many heads as go together. */
 static void dots_pass(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
                       float *out, size_t out_stride, enum qsa_element type)
 {
-    float packed[MOST_DIMS * HEADS], sums[HEADS * TOKENS];
-    for (uint32_t h = 0; h < heads; h++)
-        for (uint32_t d = 0; d < dim; d++)
-            packed[(size_t)d * heads + h] = q[(size_t)h * dim + d];
-    for (uint32_t b = 0; b < n_blocks; b += STRIP_BLOCKS) {
-        const strip s = strip_at(blocks, n_blocks, b);
-        const uint32_t count = n_blocks - b < STRIP_BLOCKS ? n_blocks - b : STRIP_BLOCKS;
-        dots_strip_of(packed, heads, dim, &s, type, sums);
+    float packed[MOST_DIMS * HEADS];
+    for (uint32_t d = 0; d < dim; d++)
         for (uint32_t h = 0; h < heads; h++)
-            store_blocks(out + h * out_stride + (size_t)b * QSA_BLOCK_TOKENS, sums + TOKENS * h, count);
+            packed[(size_t)d * heads + h] = q[(size_t)h * dim + d];
+    uint32_t b = 0;
+    for (; b + STRIP_BLOCKS <= n_blocks; b += STRIP_BLOCKS) {
+        const strip s = strip_at(blocks, n_blocks, b);
+        dots_strip_of(packed, heads, dim, &s, type, out + (size_t)b * QSA_BLOCK_TOKENS, out_stride);
     }
+    if (b < n_blocks)
+        dots_rest(packed, heads, dim, blocks + b, n_blocks - b, out + (size_t)b * QSA_BLOCK_TOKENS, out_stride, type);
 }
 
 static void dots(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks, float *out,
