@@ -6,7 +6,7 @@
 #   build   what `make`, `make run` and `make test` need (the default)
 #   check   clang-format and clang-tidy as well
 #   fuzz    clang with its sanitizers and libFuzzer as well
-#   ci      everything that .ci/run needs: clang, the cross compiler and qemu-user as well
+#   ci      everything that .ci/run needs: clang, valgrind, the cross compiler and qemu-user as well
 #
 # Silent when nothing is missing. Without the right to install it prints the one line to run and exits with 1.
 set -u
@@ -75,6 +75,7 @@ need_fuzz() {
 need_ci() {
     need_check
     need clang command -v clang
+    need valgrind command -v valgrind
     if [ "$(uname -m)" = x86_64 ]; then
         need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
         need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
