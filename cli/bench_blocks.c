@@ -9,6 +9,7 @@
 /* ---- running ---- */
 
 static const double MOST_MOVED = 0.1;
+static const double PATIENCE = 1.75; /* times the seconds, while something has too few blocks that were kept */
 
 /* The last probe, which is also the first of the next block if that has the same kind and threads. */
 typedef struct probed {
@@ -36,13 +37,21 @@ static bool run_block(const probe *p, bench_item *item, probed *last)
     return true;
 }
 
+static bool has_enough(const bench_item *items, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bench_statistics(&items[i], bench_seconds).kept < BENCH_MIN_BLOCKS)
+            return false;
+    return true;
+}
+
 bool bench_rounds(const probe *p, bench_item *items, size_t n, double seconds)
 {
     const double begin = clock_seconds();
     probed last = {0};
     for (uint32_t round = 0; round < BENCH_MAX_BLOCKS; round++) {
-        const double elapsed = clock_seconds() - begin;
-        if (round >= BENCH_MIN_BLOCKS && elapsed + elapsed / round > seconds)
+        const double elapsed = clock_seconds() - begin, allowed = has_enough(items, n) ? seconds : PATIENCE * seconds;
+        if (round >= BENCH_MIN_BLOCKS && elapsed + elapsed / round > allowed)
             break;
         for (size_t i = 0; i < n; i++)
             if (!run_block(p, &items[i], &last))

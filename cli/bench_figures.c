@@ -156,7 +156,7 @@ static void print_row(const bench_figure *f)
     write_number(ratio, f->ratio);
     write_number(probe, f->probe);
     write_blocks(blocks, f);
-    printf("%-34s %8s %-8s %8s %8s %6s %6s %-7s %8s", f->name, value[0] ? value : "-", f->unit, least, most, ratio,
+    printf("%-38s %8s %-8s %8s %8s %6s %6s %-7s %8s", f->name, value[0] ? value : "-", f->unit, least, most, ratio,
            probe, probe[0] ? f->probe_unit : "", blocks);
     print_remarks(f);
 }
@@ -165,7 +165,7 @@ void bench_print_head(const bench_printer *p, const char *title)
 {
     if (p->is_json)
         return;
-    printf("%s\n\n%-34s %8s %-8s %8s %8s %6s %14s %8s\n", title, "figure", "median", "", "least", "most", "ratio",
+    printf("%s\n\n%-38s %8s %-8s %8s %8s %6s %14s %8s\n", title, "figure", "median", "", "least", "most", "ratio",
            "probe", "blocks");
 }
 

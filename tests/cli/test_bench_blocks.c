@@ -20,10 +20,18 @@ double probe_rate(const probe *p, probe_kind kind, crew *threads)
     return rate;
 }
 
+static double now;
+
+double clock_seconds(void)
+{
+    return now;
+}
+
 static bool run_letter(bench_item *item, bench_sample *sample)
 {
     order[n_order++] = *(const char *)item->owner;
-    sample->seconds = 1 + item->blocks; /* of the first block 2, and so on */
+    sample->seconds = 1;
+    now += 1;
     return true;
 }
 
@@ -96,6 +104,29 @@ static void moved_probe_drops_the_block(void **state)
     assert_true(isnan(s.median) && isnan(s.least) && isnan(s.most)); /* two are too few */
 }
 
+/* Blocks of one second. */
+static void rounds_go_on_while_too_few_are_kept(void **state)
+{
+    (void)state;
+    double rates_of_noise[40];
+    for (int i = 0; i < 40; i++)
+        rates_of_noise[i] = i % 2 ? 5 : 10;
+    bench_item item = item_of("a", ONE);
+    play(rates_of_noise, 1); /* steady */
+    assert_true(bench_rounds(NULL, &item, 1, 8));
+    assert_int_equal(item.blocks, 8);
+    item = item_of("a", ONE);
+    play(rates_of_noise, 40);
+    assert_true(bench_rounds(NULL, &item, 1, 8));
+    assert_int_equal(item.blocks, 14); /* one and three quarters */
+    assert_int_equal(bench_statistics(&item, bench_seconds).dropped, 14);
+    item = item_of("a", ONE);
+    play(rates_of_noise, 10); /* quiet from the tenth block on */
+    assert_true(bench_rounds(NULL, &item, 1, 8));
+    assert_int_equal(item.blocks, 12);
+    assert_int_equal(bench_statistics(&item, bench_seconds).kept, BENCH_MIN_BLOCKS);
+}
+
 static void median_of_kept_blocks_only(void **state)
 {
     (void)state;
@@ -139,6 +170,7 @@ int main(void)
         cmocka_unit_test(moved_probe_drops_the_block),
         cmocka_unit_test(median_of_kept_blocks_only),
         cmocka_unit_test(quotients_go_by_round),
+        cmocka_unit_test(rounds_go_on_while_too_few_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
