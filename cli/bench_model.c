@@ -240,15 +240,12 @@ static void print_memory(const whole *w)
     }
 }
 
-static void print_figures(const whole *w)
+static void print_depth(const whole *w, size_t i)
 {
     for (int kind = 0; kind < KINDS; kind++)
-        for (size_t i = 0; i < w->r->n_depths; i++)
-            print_item(w, &w->items[i][kind]);
+        print_item(w, &w->items[i][kind]);
     for (int kind = 0; w->r->profile && kind < KINDS; kind++)
-        for (size_t i = 0; i < w->r->n_depths; i++)
-            print_profile(w, &w->items[i][kind]);
-    print_memory(w);
+        print_profile(w, &w->items[i][kind]);
 }
 
 static bool draw(const whole *w)
@@ -274,10 +271,12 @@ static bool measure(whole *w)
              w->info.architecture, w->info.layers, w->info.qsa_layers, w->info.main_type, w->printer.kv, w->printer.isa,
              w->r->threads);
     bench_print_head(&w->printer, title);
-    for (size_t i = 0; i < w->r->n_depths; i++)
+    for (size_t i = 0; i < w->r->n_depths; i++) {
         if (!measure_depth(w, i))
             return false;
-    print_figures(w);
+        print_depth(w, i);
+    }
+    print_memory(w);
     return !w->r->svg || draw(w);
 }
 

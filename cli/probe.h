@@ -14,8 +14,8 @@ typedef enum probe_kind {
 } probe_kind;
 
 typedef struct probe {
-    uint64_t *words; /* larger than the caches, so that a pass also empties them of anything else */
-    size_t count;    /* a multiple of 8 */
+    uint64_t *words; /* larger than the caches, so that a probe also empties them of anything else */
+    size_t count;    /* of the words */
     crew_work *fma;  /* of the instruction set that is measured; NULL: no way is known here */
     uint32_t lanes;
 } probe;
@@ -24,7 +24,8 @@ typedef struct probe {
 void probe_open(probe *p, const char *isa);
 void probe_close(probe *p);
 
-/* The rate of all threads of the crew together, of one pass that takes some hundredths of a second; 0: no way known. */
+/* The rate of all threads of the crew together, the best of three passes of some milliseconds; 0: no way known. Reading goes
+ * over all of the memory, each pass over a third. */
 double probe_rate(const probe *p, probe_kind kind, crew *threads);
 
 #endif
