@@ -91,7 +91,6 @@ typedef struct demo {
     qsa_session *session;
     qsa_sampler *sampler; /* greedy */
     float *logits;
-    double visible; /* (query, token) pairs of one layer */
 } demo;
 
 /* The text that is being read. */
@@ -115,14 +114,12 @@ static bool read_text(demo *d, const char *text, float *logits)
         engine_say(COMMAND);
         return false;
     }
-    const double before = (double)qsa_session_tokens(d->session);
     reading shown = {n, clock_seconds()};
     bool is_read = qsa_session_feed(d->session, tokens, n, logits, n > d->r->context.chunk ? show_reading : NULL,
                                     &shown) == QSA_OK;
     if (!is_read)
         engine_say(COMMAND);
     free(tokens);
-    d->visible += (double)n * before + (double)n * ((double)n + 1) / 2;
     return is_read;
 }
 
@@ -151,7 +148,6 @@ static bool answer(demo *d, const char *question, size_t length, char out[ANSWER
             engine_say(COMMAND);
             return false;
         }
-        d->visible += (double)qsa_session_tokens(d->session);
     }
     out[size] = '\0';
     return true;
@@ -223,7 +219,7 @@ static int run_demo(demo *d, const char *ledger, const qsa_question *questions)
         return EXIT_FAILURE;
     printf("%" PRIu32 "/%" PRIu32 " right, %.1f s in all\n", right, d->r->questions, clock_seconds() - begin);
     fflush(stdout);
-    engine_print_summary(d->context, &d->info, d->visible);
+    engine_print_summary(d->context, &d->info);
     return right == d->r->questions ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

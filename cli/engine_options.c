@@ -100,7 +100,7 @@ static uint64_t peak_bytes(void)
     return (uint64_t)usage.ru_maxrss * 1024; /* Linux counts in KiB */
 }
 
-void engine_print_summary(const qsa_context *context, const qsa_model_info *info, double visible)
+void engine_print_summary(const qsa_context *context, const qsa_model_info *info)
 {
     char cache[32], state[32], graph[32], peak[32];
     qsa_context_stats stats;
@@ -108,8 +108,8 @@ void engine_print_summary(const qsa_context *context, const qsa_model_info *info
     fprintf(stderr, "memory    cache %s, states %s, graphs %s; peak of the process, mapped weights included, %s\n",
             engine_bytes(stats.plan.total_bytes, cache), engine_bytes(stats.state_bytes, state),
             engine_bytes(stats.compute_bytes, graph), engine_bytes(peak_bytes(), peak));
-    const double attended = (double)stats.counters.k_rows_read / info->kv_heads / info->qsa_layers;
-    if (visible > 0)
-        fprintf(stderr, "attention %.2f %% of the tokens visible (%.0f of %.0f per layer); kernels %s\n",
-                100 * attended / visible, attended, visible, stats.isa);
+    const uint64_t attended = stats.counters.k_rows_read / info->kv_heads;
+    if (stats.visible_tokens > 0)
+        fprintf(stderr, "attention %.2f %% of the tokens visible (%" PRIu64 " of %" PRIu64 "); kernels %s\n",
+                100 * (double)attended / (double)stats.visible_tokens, attended, stats.visible_tokens, stats.isa);
 }

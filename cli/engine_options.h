@@ -36,8 +36,8 @@ bool engine_open_model(const char *command, const char *path, qsa_weights weight
 /* Says what the engine's last failure was. */
 void engine_say(const char *command);
 
-/* Two lines on stderr: memory, and how sparse the attention was over `visible` (query, token) pairs of one layer. */
-void engine_print_summary(const qsa_context *context, const qsa_model_info *info, double visible);
+/* Two lines on stderr: memory, and how sparse the attention was. */
+void engine_print_summary(const qsa_context *context, const qsa_model_info *info);
 
 /* "1.5 GiB" */
 const char *engine_bytes(uint64_t bytes, char buffer[32]);

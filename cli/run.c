@@ -317,7 +317,7 @@ typedef struct generation {
     float *logits;
     char kept[8]; /* bytes of a character that is not whole yet */
     size_t n_kept;
-    uint64_t loaded, there; /* tokens of the file; of them, not computed again */
+    uint64_t loaded; /* tokens of the file */
     uint64_t generated;
     size_t read; /* tokens of the text */
     double prompt_seconds, decode_seconds, load_seconds, save_seconds;
@@ -334,12 +334,10 @@ static bool recall_end(generation *g)
         options_say(COMMAND, "%s: nothing to continue: the saved session is empty", g->r->load);
         return false;
     }
-    qsa_reuse reuse;
     int32_t *list = memory_new(n, sizeof *list);
     memcpy(list, qsa_session_list(g->session), n * sizeof *list);
-    const bool is_good = qsa_session_want(g->session, list, n, g->logits, &reuse, NULL, NULL) == QSA_OK;
+    const bool is_good = qsa_session_want(g->session, list, n, g->logits, NULL, NULL, NULL) == QSA_OK;
     free(list);
-    g->there = is_good ? reuse.reused : 0;
     if (!is_good)
         engine_say(COMMAND);
     return is_good;
@@ -447,11 +445,6 @@ static double rate(uint64_t tokens, double seconds)
     return seconds > 0 ? (double)tokens / seconds : 0;
 }
 
-static double pairs_up_to(uint64_t tokens)
-{
-    return (double)tokens * ((double)tokens + 1) / 2;
-}
-
 static void print_files(const generation *g)
 {
     char size[32];
@@ -476,7 +469,7 @@ static void print_summary(const generation *g)
             rate(g->read, g->prompt_seconds));
     fprintf(stderr, "decode    %" PRIu64 " tokens in %.2f s, %.1f tokens/s\n", g->generated, g->decode_seconds,
             rate(g->generated, g->decode_seconds));
-    engine_print_summary(g->context, &g->info, pairs_up_to(qsa_session_tokens(g->session)) - pairs_up_to(g->there));
+    engine_print_summary(g->context, &g->info);
 }
 
 /* A new session, or the saved one. */
@@ -488,7 +481,7 @@ static qsa_status open_session(generation *g)
     qsa_sampler *sampler = g->r->has_seed ? NULL : g->sampler;
     const qsa_status status = qsa_session_load(g->context, g->r->load, sampler, &g->session);
     if (status == QSA_OK)
-        g->loaded = g->there = qsa_session_tokens(g->session);
+        g->loaded = qsa_session_tokens(g->session);
     g->load_seconds = clock_seconds() - begin;
     return status;
 }

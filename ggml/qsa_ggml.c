@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DETAIL_BYTES = 512, SOURCES = 5 };
+enum { DETAIL_BYTES = 512 };
 
 typedef struct phase_node {
     struct layer_nodes *layer;
@@ -142,27 +142,29 @@ static qsa_status check_source(qsa_ggml_pass *pass, const char *name, const stru
     return QSA_OK;
 }
 
-static qsa_status check_sources(qsa_ggml_pass *pass, const qsa_ggml_sources *s)
+static qsa_status check_stored(qsa_ggml_pass *pass, const qsa_ggml_sources *s)
 {
     const qsa_config *c = &pass->config;
-    if (s->q == NULL) {
-        return refuse(pass, QSA_E_ARGUMENT, "q", "is missing");
+    if (s->k == NULL) {
+        return refuse(pass, QSA_E_ARGUMENT, "k", "is missing");
     }
-    const int64_t tokens = s->q->ne[2];
-    qsa_status status = check_source(pass, "q", s->q, c->head_dim, c->q_heads, tokens);
-    if (status == QSA_OK) {
-        status = check_source(pass, "k", s->k, c->head_dim, c->kv_heads, tokens);
-    }
+    const int64_t tokens = s->k->ne[2];
+    qsa_status status = check_source(pass, "k", s->k, c->head_dim, c->kv_heads, tokens);
     if (status == QSA_OK) {
         status = check_source(pass, "v", s->v, c->head_dim, c->kv_heads, tokens);
-    }
-    if (status == QSA_OK) {
-        status = check_source(pass, "index q", s->index_q, c->index_dim, c->index_heads, tokens);
     }
     if (status == QSA_OK) {
         status = check_source(pass, "raw key", s->raw_key, c->index_dim, tokens, 1);
     }
     return status;
+}
+
+static qsa_status check_queries(qsa_ggml_pass *pass, const qsa_ggml_sources *s)
+{
+    const qsa_config *c = &pass->config;
+    const int64_t tokens = s->k->ne[2];
+    const qsa_status status = check_source(pass, "q", s->q, c->head_dim, c->q_heads, tokens);
+    return status == QSA_OK ? check_source(pass, "index q", s->index_q, c->index_dim, c->index_heads, tokens) : status;
 }
 
 /* ---- running ---- */
@@ -184,35 +186,58 @@ static void tell(const qsa_ggml_pass *pass, uint32_t phase)
     }
 }
 
-static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user)
+/* On one of the graph's threads. tokens: of the graph. */
+static void announce(layer_nodes *layer, int64_t tokens, const qsa_tensors *tensors, const qsa_output *output)
 {
-    (void)nth;
-    layer_nodes *layer = user;
     qsa_ggml_pass *pass = layer->pass;
-    if (ith != 0) {
-        return; /* ggml calls a node from all its threads; one announces the layer */
-    }
     tell(pass, 0); /* announcing belongs to the first phase */
     layer->announced = false;
     if (qsa_ggml_pass_status(pass) != QSA_OK) {
         return;
     }
-    if (pass->step == NULL || out->ne[1] != pass->tokens) {
+    if (pass->step == NULL || tokens != pass->tokens) {
         keep_failure(pass, QSA_E_ARGUMENT, "the graph's tokens are not those of the step");
         return;
     }
-    const qsa_tensors tensors = {
-        .q = strided(out->src[0]),
-        .k = strided(out->src[1]),
-        .v = strided(out->src[2]),
-        .index_q = strided(out->src[3]),
-        .raw_key = strided_one_head(out->src[4]),
-    };
-    const qsa_output output = {out->data, out->nb[1] / sizeof(float), pass->config.head_dim};
-    const qsa_status status = qsa_layer_begin(pass->step, layer->layer, &tensors, &output);
+    const qsa_status status = qsa_layer_begin(pass->step, layer->layer, tensors, output);
     layer->announced = status == QSA_OK;
     if (status != QSA_OK) {
         keep_failure(pass, status, qsa_error_detail());
+    }
+}
+
+/* Sources of a layer's nodes; one that stores only has no more than the first three. */
+enum { SOURCE_K, SOURCE_V, SOURCE_RAW_KEY, STORED_SOURCES, SOURCE_Q = STORED_SOURCES, SOURCE_INDEX_Q, SOURCES };
+
+static qsa_tensors tensors_of(const struct ggml_tensor *out)
+{
+    return (qsa_tensors){
+        .k = strided(out->src[SOURCE_K]),
+        .v = strided(out->src[SOURCE_V]),
+        .raw_key = strided_one_head(out->src[SOURCE_RAW_KEY]),
+    };
+}
+
+static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user)
+{
+    (void)nth;
+    layer_nodes *layer = user;
+    if (ith != 0) {
+        return; /* ggml calls a node from all its threads; one announces the layer */
+    }
+    qsa_tensors tensors = tensors_of(out);
+    tensors.q = strided(out->src[SOURCE_Q]);
+    tensors.index_q = strided(out->src[SOURCE_INDEX_Q]);
+    const qsa_output output = {out->data, out->nb[1] / sizeof(float), layer->pass->config.head_dim};
+    announce(layer, out->ne[1], &tensors, &output);
+}
+
+static void run_begin_store(struct ggml_tensor *out, int ith, int nth, void *user)
+{
+    (void)nth;
+    if (ith == 0) {
+        const qsa_tensors tensors = tensors_of(out);
+        announce(user, out->ne[1], &tensors, &(qsa_output){NULL, 0, 0});
     }
 }
 
@@ -235,32 +260,69 @@ static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user)
     }
 }
 
+static qsa_status check_layer(qsa_ggml_pass *pass, uint32_t layer)
+{
+    if (layer >= pass->config.layers) {
+        return refuse(pass, QSA_E_ARGUMENT, "layer", "is not one of the cache");
+    }
+    return pass->layers[layer].in_graph ? refuse(pass, QSA_E_ORDER, "layer", "is in the graph already") : QSA_OK;
+}
+
+/* first: the node that announces the layer. Each node after it is in place, the output of the one before, so the phases
+ * run in order. */
+static struct ggml_tensor *add_phases(struct ggml_context *context, layer_nodes *nodes, struct ggml_tensor *first,
+                                      struct ggml_tensor **inputs, int n)
+{
+    struct ggml_tensor *out = first;
+    for (uint32_t p = 0; p < QSA_PHASES; p++) {
+        out = ggml_custom_inplace(context, out, inputs, n, run_phase, GGML_N_TASKS_MAX, &nodes->phases[p]);
+    }
+    nodes->in_graph = true;
+    return out;
+}
+
 qsa_status qsa_ggml_layer(qsa_ggml_pass *pass, struct ggml_context *context, uint32_t layer,
                           const qsa_ggml_sources *sources, struct ggml_tensor **out_attention)
 {
     if (pass == NULL || context == NULL || sources == NULL || out_attention == NULL) {
         return QSA_E_ARGUMENT;
     }
-    if (layer >= pass->config.layers) {
-        return refuse(pass, QSA_E_ARGUMENT, "layer", "is not one of the cache");
+    qsa_status status = check_layer(pass, layer);
+    if (status == QSA_OK) {
+        status = check_stored(pass, sources);
     }
-    if (pass->layers[layer].in_graph) {
-        return refuse(pass, QSA_E_ORDER, "layer", "is in the graph already");
+    if (status == QSA_OK) {
+        status = check_queries(pass, sources);
     }
-    const qsa_status status = check_sources(pass, sources);
     if (status != QSA_OK) {
         return status;
     }
     layer_nodes *nodes = &pass->layers[layer];
-    struct ggml_tensor *inputs[SOURCES] = {sources->q, sources->k, sources->v, sources->index_q, sources->raw_key};
+    struct ggml_tensor *inputs[SOURCES] = {sources->k, sources->v, sources->raw_key, sources->q, sources->index_q};
     const int64_t width = (int64_t)pass->config.head_dim * pass->config.q_heads;
-    struct ggml_tensor *out =
-        ggml_custom_4d(context, GGML_TYPE_F32, width, sources->q->ne[2], 1, 1, inputs, SOURCES, run_begin, 1, nodes);
-    for (uint32_t p = 0; p < QSA_PHASES; p++) {
-        /* In place: each node is the output of the one before, so the phases run in order. */
-        out = ggml_custom_inplace(context, out, inputs, SOURCES, run_phase, GGML_N_TASKS_MAX, &nodes->phases[p]);
+    struct ggml_tensor *first =
+        ggml_custom_4d(context, GGML_TYPE_F32, width, sources->k->ne[2], 1, 1, inputs, SOURCES, run_begin, 1, nodes);
+    *out_attention = add_phases(context, nodes, first, inputs, SOURCES);
+    return QSA_OK;
+}
+
+qsa_status qsa_ggml_layer_store(qsa_ggml_pass *pass, struct ggml_context *context, uint32_t layer,
+                                const qsa_ggml_sources *sources, struct ggml_tensor **out_done)
+{
+    if (pass == NULL || context == NULL || sources == NULL || out_done == NULL) {
+        return QSA_E_ARGUMENT;
     }
-    nodes->in_graph = true;
-    *out_attention = out;
+    qsa_status status = check_layer(pass, layer);
+    if (status == QSA_OK) {
+        status = check_stored(pass, sources);
+    }
+    if (status != QSA_OK) {
+        return status;
+    }
+    layer_nodes *nodes = &pass->layers[layer];
+    struct ggml_tensor *inputs[STORED_SOURCES] = {sources->k, sources->v, sources->raw_key};
+    struct ggml_tensor *first = ggml_custom_4d(context, GGML_TYPE_F32, 1, sources->k->ne[2], 1, 1, inputs,
+                                               STORED_SOURCES, run_begin_store, 1, nodes);
+    *out_done = add_phases(context, nodes, first, inputs, STORED_SOURCES);
     return QSA_OK;
 }

@@ -98,8 +98,11 @@ qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options 
 void qsa_context_destroy(qsa_context *context);
 
 typedef struct qsa_context_stats {
-    qsa_counters counters;  /* libqsa's */
-    qsa_memory_plan plan;   /* libqsa's */
+    qsa_counters counters; /* libqsa's */
+    qsa_memory_plan plan;  /* libqsa's */
+    /* Tokens that the queries saw, summed over queries and QSA layers: counters.k_rows_read / kv_heads is how many of them
+     * entered attention. In the last layer only batches that give logits have queries. */
+    uint64_t visible_tokens;
     uint64_t state_bytes;   /* recurrent states with checkpoints, shared ones once, and the token lists */
     uint64_t compute_bytes; /* graphs, their activations and scratch */
     uint64_t graphs_built;  /* a batch as long as one of the last few, with as many logits, needs no new one */

@@ -20,6 +20,12 @@ static struct ggml_tensor *heads_of(graph_builder *b, struct ggml_tensor *produc
                         (size_t)first * size);
 }
 
+/* Rows [first, first + rows) of a matrix. */
+static struct ggml_tensor *rows_of(graph_builder *b, struct ggml_tensor *matrix, int64_t first, int64_t rows)
+{
+    return ggml_view_2d(b->context, matrix, matrix->ne[0], rows, matrix->nb[1], (size_t)first * matrix->nb[1]);
+}
+
 static projections project(graph_builder *b, const attention_weights *w, struct ggml_tensor *x)
 {
     const qsa_config *c = &b->shape->qsa;
@@ -44,6 +50,21 @@ static projections project(graph_builder *b, const attention_weights *w, struct 
                     .raw_key = matrix_product(b->context, w->index_k, x)},
         .gate = heads_of(b, q, d, c->q_heads, d, 2 * d),
     };
+}
+
+/* Without the queries. */
+static qsa_ggml_sources project_stored(graph_builder *b, const attention_weights *w, struct ggml_tensor *x)
+{
+    const qsa_config *c = &b->shape->qsa;
+    const int64_t d = c->head_dim, kv = c->kv_heads, q_rows = (int64_t)c->q_heads * 2 * d;
+    struct ggml_tensor *k = w->k, *v = w->v;
+    if (w->qkv != NULL) {
+        k = rows_of(b, w->qkv, q_rows, kv * d);
+        v = rows_of(b, w->qkv, q_rows + kv * d, kv * d);
+    }
+    return (qsa_ggml_sources){.k = heads_of(b, matrix_product(b->context, k, x), d, kv, 0, d),
+                              .v = heads_of(b, matrix_product(b->context, v, x), d, kv, 0, d),
+                              .raw_key = matrix_product(b->context, w->index_k, x)};
 }
 
 /* ---- the tap ---- */
@@ -108,21 +129,36 @@ static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
     }
 }
 
+/* ---- the layer ---- */
+
+/* Its number among the QSA layers. */
+static uint32_t qsa_layer_of(const model_shape *shape, uint32_t layer)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < layer; i++) {
+        n += shape->kinds[i] == LAYER_QSA;
+    }
+    return n;
+}
+
+static void expand_sources(graph_builder *b, const qsa_ggml_sources *s)
+{
+    struct ggml_tensor *const all[] = {s->q, s->k, s->v, s->index_q, s->raw_key};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i] != NULL) {
+            ggml_build_forward_expand(b->graph, all[i]);
+        }
+    }
+}
+
 qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
                            struct ggml_tensor *x, struct ggml_tensor **out_y)
 {
     const attention_weights *w = &b->weights->layers[layer].attention;
     projections p = project(b, w, x);
-    struct ggml_tensor *const all[] = {p.sources.q, p.sources.k, p.sources.v, p.sources.index_q, p.sources.raw_key};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        ggml_build_forward_expand(b->graph, all[i]);
-    }
-    uint32_t qsa_layer = 0;
-    for (uint32_t i = 0; i < layer; i++) {
-        qsa_layer += b->shape->kinds[i] == LAYER_QSA;
-    }
+    expand_sources(b, &p.sources);
     struct ggml_tensor *attention = NULL;
-    const qsa_status status = qsa_ggml_layer(pass, b->context, qsa_layer, &p.sources, &attention);
+    const qsa_status status = qsa_ggml_layer(pass, b->context, qsa_layer_of(b->shape, layer), &p.sources, &attention);
     if (status != QSA_OK) {
         return engine_fail(status, "layer %u: %s", layer, qsa_ggml_pass_detail(pass));
     }
@@ -130,5 +166,18 @@ qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poin
     next_part(b, attention, QSA_PART_QSA_OUTPUT);
     attention = ggml_custom_inplace(b->context, attention, &p.gate, 1, run_gate, GGML_N_TASKS_MAX, NULL);
     *out_y = matrix_product(b->context, w->output, attention);
+    return QSA_OK;
+}
+
+qsa_status attention_store(graph_builder *b, qsa_ggml_pass *pass, uint32_t layer, struct ggml_tensor *x)
+{
+    const qsa_ggml_sources sources = project_stored(b, &b->weights->layers[layer].attention, x);
+    expand_sources(b, &sources);
+    struct ggml_tensor *done = NULL;
+    const qsa_status status = qsa_ggml_layer_store(pass, b->context, qsa_layer_of(b->shape, layer), &sources, &done);
+    if (status != QSA_OK) {
+        return engine_fail(status, "layer %u: %s", layer, qsa_ggml_pass_detail(pass));
+    }
+    next_part(b, done, QSA_PART_OTHER);
     return QSA_OK;
 }

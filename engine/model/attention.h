@@ -17,4 +17,7 @@ typedef struct tap_point {
 qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
                            struct ggml_tensor *x, struct ggml_tensor **out_y);
 
+/* The same for tokens of whose output nothing depends: they are stored, no more. Adds the layer to the graph. */
+qsa_status attention_store(graph_builder *b, qsa_ggml_pass *pass, uint32_t layer, struct ggml_tensor *x);
+
 #endif

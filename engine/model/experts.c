@@ -36,8 +36,8 @@ static void run_choose(struct ggml_tensor *out, int ith, int nth, void *user)
 
 static struct ggml_tensor *choose(graph_builder *b, struct ggml_tensor *probabilities)
 {
-    return ggml_custom_4d(b->context, GGML_TYPE_I32, b->shape->experts_used, b->tokens, 1, 1, &probabilities, 1,
-                          run_choose, GGML_N_TASKS_MAX, NULL);
+    return ggml_custom_4d(b->context, GGML_TYPE_I32, b->shape->experts_used, probabilities->ne[1], 1, 1, &probabilities,
+                          1, run_choose, GGML_N_TASKS_MAX, NULL);
 }
 
 /* ---- what the experts said, together ---- */

@@ -180,6 +180,11 @@ uint64_t forward_graphs_built(const forward *f)
     return f->graphs_built;
 }
 
+uint32_t forward_query_layers(const forward *f)
+{
+    return f->now->ends.query_layers;
+}
+
 /* ---- graphs ---- */
 
 static bool serves(const kept_graph *g, const forward_batch *batch)

@@ -37,6 +37,8 @@ void forward_destroy(forward *f);
 
 uint64_t forward_bytes(const forward *f);
 uint64_t forward_graphs_built(const forward *f);
+/* QSA layers that the tokens of the prepared batch ask, not only enter. */
+uint32_t forward_query_layers(const forward *f);
 
 /* Errors: QSA_E_MEMORY. */
 qsa_status forward_prepare(forward *f, const forward_batch *batch);

@@ -34,14 +34,16 @@ static struct ggml_tensor *first_residual(graph_builder *b, struct ggml_tensor *
     return ggml_repeat_4d(b->context, x, e, b->shape->streams, b->tokens, 1);
 }
 
-static struct ggml_tensor *ngram_input(graph_builder *b, forward_graph *g)
+static void add_ngram_input(graph_builder *b, struct ggml_tensor *residual, forward_graph *g)
 {
     if (b->weights->ngram_rows == NULL) {
-        return NULL;
+        return;
     }
+    next_part(b, residual, QSA_PART_NGRAM);
     g->ngram_rows = input_ids(b, (int64_t)b->shape->ngram.heads * b->tokens);
     struct ggml_tensor *rows = ggml_get_rows(b->context, b->weights->ngram_rows, g->ngram_rows);
-    return ggml_reshape_2d(b->context, rows, b->shape->embedding, b->tokens);
+    g->ngram = ggml_reshape_2d(b->context, rows, b->shape->embedding, b->tokens);
+    ggml_build_forward_expand(b->graph, g->ngram);
 }
 
 /* What a sub-layer, which is part `next`, reads of the residual. */
@@ -54,27 +56,62 @@ static hyper_input read_for(graph_builder *b, const hyper_weights *weights, stru
     return input;
 }
 
+/* y [E, tokens] of a layer's delta net or attention; NULL where its states were all that was wanted. */
+static qsa_status add_mixer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
+                            bool states_only, struct ggml_tensor *x, struct ggml_tensor **out_y)
+{
+    *out_y = NULL;
+    if (b->shape->kinds[layer] == LAYER_DELTA_NET) {
+        *out_y = delta_layer(b, layer, x);
+        return QSA_OK;
+    }
+    if (states_only && tap->tap == NULL) {
+        return attention_store(b, pass, layer, x);
+    }
+    return attention_layer(b, pass, tap, layer, x, out_y);
+}
+
+/* Columns of the wanted tokens; t [n, tokens]. */
+static struct ggml_tensor *wanted_of(graph_builder *b, struct ggml_tensor *t, const forward_graph *g)
+{
+    return ggml_get_rows(b->context, t, g->wanted);
+}
+
+/* From here on the residual, the gains and y of a layer are those of the wanted tokens. */
+static void narrow(graph_builder *b, const forward_graph *g, struct ggml_tensor **residual, hyper_input *input,
+                   struct ggml_tensor **y)
+{
+    const int64_t e = b->shape->embedding, streams = b->shape->streams;
+    struct ggml_tensor *rows = ggml_reshape_2d(b->context, *residual, e * streams, b->tokens);
+    *residual = ggml_reshape_3d(b->context, wanted_of(b, rows, g), e, streams, g->wanted->ne[0]);
+    input->gains = wanted_of(b, input->gains, g);
+    *y = wanted_of(b, *y, g);
+}
+
+/* wanted: of the last layer, how many tokens anything depends on; of others b->tokens. */
 static qsa_status add_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
-                            struct ggml_tensor *ngram, struct ggml_tensor **residual)
+                            uint32_t wanted, const forward_graph *g, struct ggml_tensor **residual)
 {
     const layer_weights *w = &b->weights->layers[layer];
     const bool is_qsa = b->shape->kinds[layer] == LAYER_QSA;
     struct ggml_tensor *r = *residual, *y = NULL;
     if (b->shape->has_ngram[layer]) {
         next_part(b, r, QSA_PART_NGRAM);
-        r = ngram_layer(b, layer, r, ngram);
+        r = ngram_layer(b, layer, r, g->ngram);
     }
     next_part(b, r, QSA_PART_HYPER);
-    const hyper_input mixer = read_for(b, &w->hyper_mixer, r, is_qsa ? QSA_PART_QSA_PROJECTIONS : QSA_PART_DELTA);
-    if (is_qsa) {
-        const qsa_status status = attention_layer(b, pass, tap, layer, mixer.x, &y);
-        if (status != QSA_OK) {
-            return status;
-        }
-    } else {
-        y = delta_layer(b, layer, mixer.x);
+    hyper_input mixer = read_for(b, &w->hyper_mixer, r, is_qsa ? QSA_PART_QSA_PROJECTIONS : QSA_PART_DELTA);
+    const qsa_status status = add_mixer(b, pass, tap, layer, wanted == 0, mixer.x, &y);
+    if (status != QSA_OK || y == NULL) {
+        return status;
     }
     next_part(b, y, QSA_PART_HYPER);
+    if (wanted == 0) {
+        return QSA_OK;
+    }
+    if (wanted < b->tokens) {
+        narrow(b, g, &r, &mixer, &y);
+    }
     r = hyper_write(b, r, &mixer, y);
     const hyper_input experts = read_for(b, &w->hyper_experts, r, QSA_PART_EXPERTS);
     y = experts_layer(b, layer, experts.x);
@@ -83,15 +120,10 @@ static qsa_status add_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poi
     return QSA_OK;
 }
 
-/* Final mixer and output matrix, of the wanted tokens only. */
-static void add_head(graph_builder *b, struct ggml_tensor *residual, uint32_t wanted, forward_graph *g)
+/* Final mixer and output matrix; residual of the wanted tokens. */
+static void add_head(graph_builder *b, struct ggml_tensor *residual, forward_graph *g)
 {
-    const int64_t e = b->shape->embedding, streams = b->shape->streams;
-    g->wanted = input_ids(b, wanted);
-    struct ggml_tensor *rows = ggml_reshape_2d(b->context, residual, e * streams, b->tokens);
-    rows = ggml_get_rows(b->context, rows, g->wanted);
-    rows = ggml_reshape_3d(b->context, rows, e, streams, wanted);
-    const hyper_input last = hyper_read(b, &b->weights->hyper_head, rows);
+    const hyper_input last = hyper_read(b, &b->weights->hyper_head, residual);
     next_part(b, last.x, QSA_PART_HEAD);
     g->logits = matrix_product(b->context, b->weights->output, last.x);
     ggml_set_output(g->logits);
@@ -101,23 +133,22 @@ static void add_head(graph_builder *b, struct ggml_tensor *residual, uint32_t wa
 qsa_status graph_build(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t wanted,
                        forward_graph *out_graph)
 {
-    forward_graph g = {0};
+    const uint32_t last = b->shape->layers - 1;
+    forward_graph g = {.query_layers = b->shape->qsa_layers};
+    g.query_layers -= wanted == 0 && tap->tap == NULL && b->shape->kinds[last] == LAYER_QSA;
     g.tokens = input_ids(b, b->tokens);
+    g.wanted = wanted == 0 ? NULL : input_ids(b, wanted);
     next_part(b, g.tokens, QSA_PART_EMBEDDING);
     struct ggml_tensor *residual = first_residual(b, g.tokens);
-    struct ggml_tensor *ngram = ngram_input(b, &g);
-    if (ngram != NULL) {
-        next_part(b, residual, QSA_PART_NGRAM);
-        ggml_build_forward_expand(b->graph, ngram);
-    }
-    for (uint32_t layer = 0; layer < b->shape->layers; layer++) {
-        const qsa_status status = add_layer(b, pass, tap, layer, ngram, &residual);
+    add_ngram_input(b, residual, &g);
+    for (uint32_t layer = 0; layer <= last; layer++) {
+        const qsa_status status = add_layer(b, pass, tap, layer, layer == last ? wanted : b->tokens, &g, &residual);
         if (status != QSA_OK) {
             return status;
         }
     }
     if (wanted > 0) {
-        add_head(b, residual, wanted, &g);
+        add_head(b, residual, &g);
     }
     *out_graph = g;
     return QSA_OK;

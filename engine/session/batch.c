@@ -164,6 +164,8 @@ static void publish(qsa_context *c, const qsa_batch_item *item, const float *log
 {
     const size_t vocabulary = c->model->shape.vocabulary;
     qsa_session *s = item->session;
+    const uint64_t before = s->now->tokens, n = item->n;
+    c->visible_tokens += forward_query_layers(c->pass) * (n * before + n * (n + 1) / 2);
     session_move_on(s, item->tokens, item->n);
     s->now->has_logits = item->logits > 0;
     if (item->logits > 0) {

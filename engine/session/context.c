@@ -160,6 +160,7 @@ void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_st
     (void)qsa_cache_counters(context->cache, &out_stats->counters);
     (void)qsa_plan_memory(&context->config, &out_stats->plan);
     out_stats->state_bytes = context->state_bytes;
+    out_stats->visible_tokens = context->visible_tokens;
     out_stats->compute_bytes = forward_bytes(context->pass);
     out_stats->graphs_built = forward_graphs_built(context->pass);
     out_stats->isa = qsa_cache_isa(context->cache);

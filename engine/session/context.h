@@ -46,6 +46,7 @@ struct qsa_context {
     uint64_t tokens;
     uint64_t batches;
     uint64_t state_bytes;
+    uint64_t visible_tokens; /* as in qsa_context_stats */
 
     /* room for one batch */
     qsa_entry *entries;      /* [sessions] */

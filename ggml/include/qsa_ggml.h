@@ -61,6 +61,13 @@ void qsa_ggml_pass_reset(qsa_ggml_pass *pass);
 qsa_status qsa_ggml_layer(qsa_ggml_pass *pass, struct ggml_context *context, uint32_t layer,
                           const qsa_ggml_sources *sources, struct ggml_tensor **out_attention);
 
+/* As qsa_ggml_layer, without queries: the tokens are stored and pooled, and what is stored is the same. Only k, v and raw_key
+ * are read; q and index_q may be NULL. For tokens of whose output in this layer nothing else depends: a prompt's, in the
+ * last layer. *out_done has no meaning but that what depends on it runs after the layer's last phase. Errors: as
+ * qsa_ggml_layer. */
+qsa_status qsa_ggml_layer_store(qsa_ggml_pass *pass, struct ggml_context *context, uint32_t layer,
+                                const qsa_ggml_sources *sources, struct ggml_tensor **out_done);
+
 /* The step that the next run of the graph belongs to, and the tokens of all its entries; clears the status. */
 void qsa_ggml_pass_run(qsa_ggml_pass *pass, qsa_step *step, uint32_t tokens);
 
