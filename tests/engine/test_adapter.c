@@ -212,6 +212,97 @@ static void graph_runs_again_after_an_abort(void **state)
     free(layers);
 }
 
+/* ---- layers that are only stored ---- */
+
+/* Runs the graph and commits; the digest of what is stored. */
+static uint64_t stored_digest(fixture *f, int threads)
+{
+    uint64_t digest = 0;
+    assert_true(ggml_gallocr_alloc_graph(f->allocator, f->graph));
+    qsa_step *step = begin(f->cache, f->seq);
+    qsa_ggml_pass_run(f->pass, step, TOKENS);
+    compute(f, threads);
+    assert_int_equal(qsa_ggml_pass_status(f->pass), QSA_OK);
+    assert_int_equal(qsa_step_commit(step, NULL), QSA_OK);
+    assert_int_equal(qsa_seq_digest(f->cache, f->seq, &digest), QSA_OK);
+    return digest;
+}
+
+static void stored_layers_hold_what_others_hold(void **state)
+{
+    (void)state;
+    projections *layers = new_layers();
+    fixture whole = new_fixture();
+    build(&whole, layers);
+    const uint64_t expected = stored_digest(&whole, 1);
+    free_fixture(&whole);
+    for (int threads = 1; threads <= 3; threads++) {
+        fixture f = new_fixture();
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            qsa_ggml_sources sources = sources_of(&f, &layers[i]);
+            sources.q = sources.index_q = NULL;
+            struct ggml_tensor *done = NULL;
+            assert_int_equal(qsa_ggml_layer_store(f.pass, f.context, i, &sources, &done), QSA_OK);
+            ggml_build_forward_expand(f.graph, done);
+        }
+        qsa_counters counters;
+        assert_true(stored_digest(&f, threads) == expected);
+        assert_int_equal(qsa_cache_counters(f.cache, &counters), QSA_OK);
+        assert_int_equal(counters.k_rows_read, 0);
+        free_fixture(&f);
+    }
+    free(layers);
+}
+
+static void bad_sources_of_stored_layers_are_refused(void **state)
+{
+    (void)state;
+    projections *layers = new_layers();
+    fixture f = new_fixture();
+    struct ggml_tensor *out = NULL;
+    const qsa_ggml_sources good = sources_of(&f, &layers[0]);
+    qsa_ggml_sources bad = good;
+    bad.k = NULL;
+    assert_int_equal(qsa_ggml_layer_store(f.pass, f.context, 0, &bad, &out), QSA_E_ARGUMENT);
+    assert_memory_equal(qsa_ggml_pass_detail(f.pass), "k:", 2);
+    bad = good;
+    bad.v = good.q;
+    assert_int_equal(qsa_ggml_layer_store(f.pass, f.context, 0, &bad, &out), QSA_E_ARGUMENT);
+    assert_int_equal(qsa_ggml_layer_store(f.pass, f.context, LAYERS, &good, &out), QSA_E_ARGUMENT);
+    assert_int_equal(qsa_ggml_layer_store(NULL, f.context, 0, &good, &out), QSA_E_ARGUMENT);
+    assert_null(out);
+    assert_int_equal(qsa_ggml_layer_store(f.pass, f.context, 0, &good, &out), QSA_OK);
+    assert_int_equal(qsa_ggml_layer(f.pass, f.context, 0, &good, &out), QSA_E_ORDER);
+    free_fixture(&f);
+    free(layers);
+}
+
+/* ---- observing ---- */
+
+static void note_phase(void *user, uint32_t phase)
+{
+    char *seen = user;
+    const size_t n = strlen(seen);
+    assert_true(n < 63);
+    seen[n] = (char)('0' + phase);
+}
+
+static void an_observer_is_told_each_phase_in_order(void **state)
+{
+    (void)state;
+    projections *layers = new_layers();
+    for (int threads = 1; threads <= 3; threads++) {
+        char seen[64] = "";
+        fixture f = new_fixture();
+        qsa_ggml_pass_observe(f.pass, note_phase, seen);
+        build(&f, layers);
+        (void)stored_digest(&f, threads);
+        assert_string_equal(seen, "01230123");
+        free_fixture(&f);
+    }
+    free(layers);
+}
+
 /* ---- errors ---- */
 
 static void bad_number_leaves_as_a_status(void **state)
@@ -337,6 +428,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graph_gives_the_bits_of_libqsa),
         cmocka_unit_test(graph_runs_again_after_an_abort),
+        cmocka_unit_test(stored_layers_hold_what_others_hold),
+        cmocka_unit_test(bad_sources_of_stored_layers_are_refused),
+        cmocka_unit_test(an_observer_is_told_each_phase_in_order),
         cmocka_unit_test(bad_number_leaves_as_a_status),
         cmocka_unit_test(gates_are_not_read),
         cmocka_unit_test(tokens_of_step_and_graph_must_agree),

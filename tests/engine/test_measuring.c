@@ -133,6 +133,68 @@ static void every_part_has_a_name_of_its_own(void **state)
     assert_string_equal(qsa_model_part_name(QSA_PART_COUNT), "?");
 }
 
+/* ---- what is not computed ---- */
+
+/* After 64 tokens and the rest. last: logits of the last token only; otherwise of all. */
+static qsa_context_stats stats_of_run(bool last, float *logits)
+{
+    const qsa_context_options options = model_options(1, 64, 1);
+    qsa_context *context = model_context(model, &options);
+    qsa_session *session = model_session(context);
+    qsa_context_stats stats;
+    if (last)
+        model_ok(qsa_session_feed(session, tokens, TOKENS, logits, NULL, NULL));
+    else
+        model_feed_all(model, context, session, tokens, TOKENS, 64, logits);
+    qsa_context_get_stats(context, &stats);
+    qsa_context_destroy(context);
+    return stats;
+}
+
+static void the_last_layer_answers_only_where_logits_are_wanted(void **state)
+{
+    (void)state;
+    qsa_model_info info;
+    qsa_model_get_info(model, &info);
+    float *expected = test_alloc((size_t)TOKENS * vocabulary, sizeof *expected);
+    float *found = test_alloc(vocabulary, sizeof *found);
+    const qsa_context_stats all = stats_of_run(false, expected), some = stats_of_run(true, found);
+    test_same_floats("logits of the last token", expected + (size_t)(TOKENS - 1) * vocabulary, found, vocabulary);
+    const uint64_t pairs = TOKENS * (TOKENS + 1) / 2, unasked = 64 * 65 / 2;
+    assert_int_equal(all.visible_tokens, info.qsa_layers * pairs);
+    assert_int_equal(some.visible_tokens, info.qsa_layers * pairs - unasked);
+    assert_int_equal(some.counters.keys_pooled, all.counters.keys_pooled);
+    /* How many tokens a query attends to depends on its position only: each layer has the same number. */
+    uint64_t rows = 0;
+    for (int64_t i = 0; i < 64; i++) {
+        qsa_view view;
+        assert_int_equal(qsa_run_view(0, i, info.ratio, info.budget, 0, &view), QSA_OK);
+        rows += view.attended * info.kv_heads;
+    }
+    assert_int_equal(some.counters.k_rows_read, all.counters.k_rows_read - rows);
+    free(expected);
+    free(found);
+}
+
+/* The last few tokens of several, in one batch. */
+static void some_logits_are_those_of_all(void **state)
+{
+    (void)state;
+    const qsa_context_options options = model_options(1, TOKENS, 1);
+    float *expected = model_run(model, &options, tokens, TOKENS);
+    for (uint32_t wanted = 1; wanted < TOKENS; wanted += 23) {
+        qsa_context *context = model_context(model, &options);
+        float *found = test_alloc((size_t)wanted * vocabulary, sizeof *found);
+        const qsa_batch_item item = {model_session(context), tokens, TOKENS, wanted, found};
+        model_ok(qsa_batch_run(context, &item, 1));
+        test_same_floats("some logits", expected + (size_t)(TOKENS - wanted) * vocabulary, found,
+                         (size_t)wanted * vocabulary);
+        free(found);
+        qsa_context_destroy(context);
+    }
+    free(expected);
+}
+
 /* ---- filled sessions ---- */
 
 static qsa_session *filled(qsa_context *context, uint64_t seed)
@@ -262,6 +324,8 @@ int main(void)
         cmocka_unit_test(the_profile_changes_no_bit),
         cmocka_unit_test(without_the_option_there_is_none),
         cmocka_unit_test(every_part_has_a_name_of_its_own),
+        cmocka_unit_test(the_last_layer_answers_only_where_logits_are_wanted),
+        cmocka_unit_test(some_logits_are_those_of_all),
         cmocka_unit_test(a_filled_session_goes_on),
         cmocka_unit_test(a_seed_decides_what_is_filled_in),
         cmocka_unit_test(a_session_returns_from_a_fill),
