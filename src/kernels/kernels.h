@@ -38,6 +38,20 @@ static inline size_t qsa_row_bytes(enum qsa_element type, uint32_t dim)
 typedef void qsa_score_fn(const float *queries, uint32_t n_queries, uint32_t heads, uint32_t dim,
                           const void *const *tiles, uint32_t n_tiles, uint32_t groups, float *out);
 
+/* A group that may become a member of a selection. A score is >= +0: its bits order like an unsigned integer. */
+typedef struct qsa_candidate {
+    uint32_t bits; /* of the score */
+    uint32_t group;
+} qsa_candidate;
+
+/* Writes those of n scores whose bits exceed tau (-1: all) to out, in order; score i is that of group first + i. Returns
+ * how many; out has room for n. */
+typedef uint32_t qsa_offer_fn(const float *scores, uint32_t n, uint32_t first, int64_t tau, qsa_candidate *out);
+
+/* Keeps, in place and in order, the candidates above `threshold` and the first `equal` of those that equal it. Returns how
+ * many are left. */
+typedef uint32_t qsa_keep_fn(qsa_candidate *candidates, uint32_t n, uint32_t threshold, uint32_t equal);
+
 /* x = dot(q', k) of `heads` query heads that share one kv head. q [heads][dim], already times c;
  * blocks [n_blocks] -> [dim][4]; out: head h, token t of block b at out[h * out_stride + 4 * b + t]. Rows of blocks whose
  * lane is not in the caller's row may hold anything, their results too. */
@@ -67,6 +81,8 @@ typedef void qsa_to_bf16_fn(const float *x, size_t n, uint16_t *out);
 typedef struct qsa_kernels {
     const char *isa; /* "scalar", "avx2", ... */
     qsa_score_fn *score[QSA_INDEX_ELEMENT_COUNT];
+    qsa_offer_fn *offer;
+    qsa_keep_fn *keep;
     qsa_dots_fn *dots[QSA_ELEMENT_COUNT];
     qsa_weights_fn *weights;
     qsa_accumulate_fn *accumulate[QSA_ELEMENT_COUNT];

@@ -62,9 +62,8 @@ qsa_status qsa_select(const float *scores, size_t n, uint32_t k, uint32_t *out_g
     if (buffer == NULL)
         return qsa_fail(QSA_E_MEMORY, "select: no memory for %" PRIu32 " candidates", capacity);
     qsa_selection selection;
-    qsa_selection_begin(&selection, buffer, capacity, k);
-    for (size_t g = 0; g < n; g += 64)
-        qsa_selection_offer(&selection, scores + g, (uint32_t)g, n - g < 64 ? (uint32_t)(n - g) : 64);
+    qsa_selection_begin(&selection, qsa_kernels_available(0), buffer, capacity, k); /* the scalar ones */
+    qsa_selection_offer(&selection, scores, 0, (uint32_t)n);
     qsa_selection_shrink(&selection);
     for (uint32_t i = 0; i < selection.count; i++)
         out_groups[i] = buffer[i].group;

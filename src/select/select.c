@@ -2,97 +2,114 @@
 #include "select/select.h"
 
 #include <assert.h>
-#include <stdbool.h>
-#include <string.h>
 
-enum { TILE_GROUPS = 64, SPARE_CANDIDATES = 3584 };
-
-/* Digits of the radix, from the top: 11, 11 and 10 bits. */
-enum { DIGITS = 3, BINS = 2048 };
-static const struct {
-    uint32_t shift, mask;
-} digits[DIGITS] = {{21, 0x7ff}, {10, 0x7ff}, {0, 0x3ff}};
+/* Shrinking at twice the members costs the least: each shrink halves the part of what follows that is appended. */
+enum { OFFER_GROUPS = 256, LEAST_SPARE = 512 };
 
 uint32_t qsa_selection_capacity(uint32_t k)
 {
-    uint32_t spare = k > SPARE_CANDIDATES ? k : SPARE_CANDIDATES;
-    return k + spare + TILE_GROUPS;
+    uint32_t spare = k > LEAST_SPARE ? k : LEAST_SPARE;
+    return k + spare + OFFER_GROUPS;
 }
 
-void qsa_selection_begin(qsa_selection *selection, qsa_candidate *buffer, uint32_t capacity, uint32_t k)
+void qsa_selection_begin(qsa_selection *selection, const qsa_kernels *kernels, qsa_candidate *buffer, uint32_t capacity,
+                         uint32_t k)
 {
-    *selection = (qsa_selection){.buffer = buffer, .capacity = capacity, .k = k, .tau = -1};
-}
-
-static inline uint32_t bits_of(float score)
-{
-    uint32_t bits;
-    memcpy(&bits, &score, sizeof bits);
-    return bits;
-}
-
-/* Most tiles far into a scan hold nothing above tau; this loop is a vector compare. */
-static bool any_above(const float *scores, uint32_t n, int64_t tau)
-{
-    int32_t limit = (int32_t)tau, any = 0;
-    for (uint32_t i = 0; i < n; i++)
-        any |= (int32_t)bits_of(scores[i]) > limit;
-    return any != 0;
+    *selection = (qsa_selection){.kernels = kernels, .buffer = buffer, .capacity = capacity, .k = k, .tau = -1};
 }
 
 void qsa_selection_offer(qsa_selection *selection, const float *scores, uint32_t first, uint32_t n)
 {
-    if (!any_above(scores, n, selection->tau))
-        return;
-    if (selection->count + n > selection->capacity)
-        qsa_selection_shrink(selection);
-    qsa_candidate *end = selection->buffer + selection->count;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t bits = bits_of(scores[i]);
-        *end = (qsa_candidate){bits, first + i};
-        end += (int64_t)bits > selection->tau;
+    for (uint32_t i = 0; i < n; i += OFFER_GROUPS) {
+        const uint32_t count = n - i < OFFER_GROUPS ? n - i : OFFER_GROUPS;
+        if (selection->count + count > selection->capacity)
+            qsa_selection_shrink(selection);
+        selection->count += selection->kernels->offer(scores + i, count, first + i, selection->tau,
+                                                      selection->buffer + selection->count);
     }
-    selection->count = (uint32_t)(end - selection->buffer);
 }
 
 void qsa_selection_shrink(qsa_selection *selection)
 {
-    selection->count = qsa_shrink(selection->buffer, selection->count, selection->k, &selection->tau);
+    selection->count =
+        qsa_shrink(selection->kernels, selection->buffer, selection->count, selection->k, &selection->tau);
+}
+
+/* ---- the k-th largest ---- */
+
+enum { BINS = 1024, FEW = 32 };
+
+/* Bits that are still possible, and which of the candidates with such bits is looked for: the k-th largest. */
+typedef struct range {
+    uint32_t low, high, k;
+} range;
+
+static range full_range(const qsa_candidate *candidates, uint32_t count, uint32_t k)
+{
+    range r = {UINT32_MAX, 0, k};
+    for (uint32_t i = 0; i < count; i++) {
+        r.low = candidates[i].bits < r.low ? candidates[i].bits : r.low;
+        r.high = candidates[i].bits > r.high ? candidates[i].bits : r.high;
+    }
+    return r;
+}
+
+/* Cuts the range into at most BINS bins and goes on with the one that holds the k-th largest. Returns how many it holds. */
+static uint32_t narrow(const qsa_candidate *candidates, uint32_t count, range *r)
+{
+    uint32_t histogram[BINS] = {0}, shift = 0;
+    const uint32_t width = r->high - r->low;
+    while (width >> shift >= BINS)
+        shift++;
+    for (uint32_t i = 0; i < count; i++)
+        if (candidates[i].bits - r->low <= width) /* below the range the difference wraps around */
+            histogram[(candidates[i].bits - r->low) >> shift]++;
+    uint32_t bin = width >> shift;
+    while (histogram[bin] < r->k)
+        r->k -= histogram[bin--];
+    r->low += bin << shift;
+    const uint32_t last = (1u << shift) - 1;
+    r->high = r->high - r->low < last ? r->high : r->low + last;
+    return histogram[bin];
+}
+
+/* The same, down to one value, where FEW candidates at most are left. */
+static void pick(const qsa_candidate *candidates, uint32_t count, range *r)
+{
+    uint32_t bits[FEW], n = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t one = candidates[i].bits;
+        if (one < r->low || one > r->high)
+            continue;
+        uint32_t place = n++;
+        for (; place > 0 && bits[place - 1] < one; place--)
+            bits[place] = bits[place - 1];
+        bits[place] = one;
+    }
+    r->low = r->high = bits[r->k - 1];
+    uint32_t larger = 0;
+    while (bits[larger] > r->low)
+        larger++;
+    r->k -= larger;
 }
 
 /* Bits of the k-th largest; *out_equal: how many equal to it belong to the best k. */
 static uint32_t kth_largest(const qsa_candidate *candidates, uint32_t count, uint32_t k, uint32_t *out_equal)
 {
-    uint32_t prefix = 0, prefix_mask = 0;
-    for (int d = 0; d < DIGITS; d++) {
-        uint32_t histogram[BINS] = {0};
-        for (uint32_t i = 0; i < count; i++)
-            if ((candidates[i].bits & prefix_mask) == prefix)
-                histogram[(candidates[i].bits >> digits[d].shift) & digits[d].mask]++;
-        uint32_t bin = digits[d].mask;
-        while (histogram[bin] < k)
-            k -= histogram[bin--];
-        prefix |= bin << digits[d].shift;
-        prefix_mask |= digits[d].mask << digits[d].shift;
-    }
-    *out_equal = k;
-    return prefix;
+    range r = full_range(candidates, count, k);
+    while (r.low < r.high)
+        if (narrow(candidates, count, &r) <= FEW && r.low < r.high)
+            pick(candidates, count, &r);
+    *out_equal = r.k;
+    return r.low;
 }
 
-uint32_t qsa_shrink(qsa_candidate *candidates, uint32_t count, uint32_t k, int64_t *tau)
+uint32_t qsa_shrink(const qsa_kernels *kernels, qsa_candidate *candidates, uint32_t count, uint32_t k, int64_t *tau)
 {
     if (count <= k)
         return count;
-    uint32_t equal, threshold = kth_largest(candidates, count, k, &equal), kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        bool keep = candidates[i].bits > threshold;
-        if (candidates[i].bits == threshold && equal > 0) {
-            equal--;
-            keep = true;
-        }
-        if (keep)
-            candidates[kept++] = candidates[i];
-    }
+    uint32_t equal, threshold = kth_largest(candidates, count, k, &equal);
+    const uint32_t kept = kernels->keep(candidates, count, threshold, equal);
     assert(kept == k);
     *tau = threshold;
     return kept;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t DIMS[] = {2, 4, 6, 8, 12, 16, 18, 32, 33, 48, 80, 96, 100, 128, 160, 256};
+static const size_t DIMS[] = {2, 4, 6, 8, 12, 16, 18, 32, 33, 48, 80, 96, 100, 128, 160, 256, 288, 512};
 static const size_t GROUPS[] = {1, 2, 4, 8, 16, 32, 64, 3, 12, 24};
 #define RANDOM_OF(r, array) ((array)[random_between(r, 0, sizeof(array) / sizeof(array)[0] - 1)])
 

@@ -51,19 +51,17 @@ static page_range pages_of(const qsa_host_store *store, const qsa_batch_entry *e
     return (page_range){(first_group + before) / per_page, (end_group + before + per_page - 1) / per_page};
 }
 
-/* Offers the candidates among the lanes of one page. */
-static void offer_page(const qsa_host_store *store, const qsa_batch_entry *entry, const qsa_query *query, uint64_t page,
-                       const float *scores, qsa_selection *selection)
+/* Offers the candidates among the groups of n tiles from `page` on; scores [n][page_groups]. */
+static void offer_tiles(const qsa_host_store *store, const qsa_batch_entry *entry, const qsa_query *query,
+                        uint64_t page, uint32_t n, const float *scores, qsa_selection *selection)
 {
     const uint64_t per_page = store->base.layout->page_groups, before = slot_groups(store, entry);
-    uint64_t lane = 0, end = per_page;
-    if (page * per_page < query->first_group + before)
-        lane = query->first_group + before - page * per_page;
-    if ((page + 1) * per_page > query->end_group + before)
-        end = page * per_page >= query->end_group + before ? 0 : query->end_group + before - page * per_page;
-    if (lane < end)
-        qsa_selection_offer(selection, scores + lane, (uint32_t)(page * per_page + lane - before),
-                            (uint32_t)(end - lane));
+    const uint64_t first = page * per_page, last = first + n * per_page; /* counted from the first page */
+    uint64_t begin = query->first_group + before, end = query->end_group + before;
+    begin = begin > first ? begin : first;
+    end = end < last ? end : last;
+    if (begin < end)
+        qsa_selection_offer(selection, scores + (begin - first), (uint32_t)(begin - before), (uint32_t)(end - begin));
 }
 
 /* Scans pages for the queries first .. first + n - 1 of one entry, all of which drop something. */
@@ -76,7 +74,8 @@ static void scan_pages(qsa_host_store *store, const qsa_batch *batch, const qsa_
     const uint32_t per_page = layout->page_groups, width = config->index_heads * config->index_dim;
     for (uint32_t i = 0; i < n; i++) {
         load_query(store, batch, io, first + i, part->queries + (size_t)i * width);
-        qsa_selection_begin(&selections[i], part->candidates + (size_t)i * store->capacity, store->capacity, store->k);
+        qsa_selection_begin(&selections[i], store->base.kernels, part->candidates + (size_t)i * store->capacity,
+                            store->capacity, store->k);
     }
     for (uint64_t page = pages.begin; page < pages.end; page += QSA_SCAN_TILES) {
         const void *tiles[QSA_SCAN_TILES];
@@ -86,9 +85,8 @@ static void scan_pages(qsa_host_store *store, const qsa_batch *batch, const qsa_
         store->base.kernels->score[layout->index_element](part->queries, n, config->index_heads, config->index_dim,
                                                           tiles, n_tiles, per_page, part->scores);
         for (uint32_t i = 0; i < n; i++)
-            for (uint32_t t = 0; t < n_tiles; t++)
-                offer_page(store, entry, &batch->queries[first + i], page + t,
-                           part->scores + ((size_t)i * n_tiles + t) * per_page, &selections[i]);
+            offer_tiles(store, entry, &batch->queries[first + i], page, n_tiles,
+                        part->scores + (size_t)i * n_tiles * per_page, &selections[i]);
     }
     for (uint32_t i = 0; i < n; i++)
         qsa_selection_shrink(&selections[i]);
@@ -185,7 +183,7 @@ static void merge(qsa_host_store *store, const qsa_batch *batch, uint32_t token,
         count += n;
     }
     int64_t tau;
-    emit(store, token, first, qsa_shrink(first, count, store->k, &tau));
+    emit(store, token, first, qsa_shrink(store->base.kernels, first, count, store->k, &tau));
 }
 
 void qsa_host_select(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
