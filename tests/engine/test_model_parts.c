@@ -6,6 +6,7 @@
 #include "model/delta.h"
 #include "model/elementwise.h"
 #include "model/experts.h"
+#include "model/hyper.h"
 #include "model/library.h"
 #include "model/ngram.h"
 #include "model/state.h"
@@ -264,6 +265,95 @@ static void delta_net_agrees_with_ggml(void **state)
     free(w);
 }
 
+/* ---- hyper-connections ---- */
+
+enum { WIDTH = 100, STREAMS = 3, WIDE = WIDTH * STREAMS, MOST_RANK = 96, HYPER_TOKENS = 5 };
+
+typedef struct hyper_world {
+    struct ggml_context *context;
+    float norm[WIDE];
+    struct ggml_tensor *down, *up, *residual;
+} hyper_world;
+
+static struct ggml_tensor *random_tensor(struct ggml_context *c, uint64_t stream, int64_t n0, int64_t n1, int64_t n2)
+{
+    struct ggml_tensor *t = ggml_new_tensor_3d(c, GGML_TYPE_F32, n0, n1, n2);
+    test_fill(stream, t->data, (size_t)ggml_nelements(t));
+    return t;
+}
+
+/* n of one token as the formula says it. */
+static void expected_norm(const hyper_world *w, size_t t, double n[WIDE])
+{
+    const float *r = (const float *)w->residual->data + t * WIDE;
+    for (size_t s = 0; s < STREAMS; s++) {
+        double square = 0;
+        for (size_t i = s * WIDTH; i < (s + 1) * WIDTH; i++)
+            square += (double)r[i] * r[i];
+        for (size_t i = s * WIDTH; i < (s + 1) * WIDTH; i++)
+            n[i] = r[i] / sqrt(square / WIDTH + 1e-6) * w->norm[i];
+    }
+}
+
+/* x of one token likewise. */
+static void expected_mix(const hyper_world *w, size_t rank, size_t t, double x[WIDTH])
+{
+    double n[WIDE], low[MOST_RANK];
+    expected_norm(w, t, n);
+    for (size_t k = 0; k < rank; k++) {
+        low[k] = 0;
+        for (size_t i = 0; i < WIDE; i++)
+            low[k] += ((const float *)w->down->data)[k * WIDE + i] * n[i] / STREAMS;
+        low[k] /= 1 + exp(-low[k]);
+    }
+    for (size_t i = 0; i < WIDE; i++) {
+        double u = 0;
+        for (size_t k = 0; k < rank; k++)
+            u += ((const float *)w->up->data)[i * rank + k] * low[k];
+        x[i % WIDTH] = (i < WIDTH ? 0 : x[i % WIDTH]) + n[i] / (1 + exp(-u)) / STREAMS;
+    }
+}
+
+static struct ggml_tensor *hyper_x(hyper_world *w, int threads)
+{
+    const hyper_weights weights = {w->norm, w->down, w->up, NULL};
+    const model_shape shape = {.embedding = WIDTH, .streams = STREAMS, .eps = 1e-6f};
+    unsigned char params[1024];
+    graph_builder b = {.shape = &shape,
+                       .context = w->context,
+                       .tokens = HYPER_TOKENS,
+                       .params = params,
+                       .params_bytes = sizeof params};
+    struct ggml_tensor *x = hyper_read(&b, &weights, w->residual).x;
+    struct ggml_cgraph *graph = ggml_new_graph(w->context);
+    ggml_build_forward_expand(graph, x);
+    assert_int_equal(ggml_graph_compute_with_ctx(w->context, graph, threads), GGML_STATUS_SUCCESS);
+    return x;
+}
+
+/* Ranks on both sides of where the product is ours. */
+static void hyper_connections_read_what_the_formula_says(void **state)
+{
+    (void)state;
+    static const size_t ranks[] = {1, 7, 32, 64, 65, MOST_RANK};
+    matrix_library_init();
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+        hyper_world w = {.context = ggml_init((struct ggml_init_params){.mem_size = 16u << 20})};
+        test_fill(1, w.norm, WIDE);
+        w.down = random_tensor(w.context, 2, WIDE, (int64_t)ranks[i], 1);
+        w.up = random_tensor(w.context, 3, (int64_t)ranks[i], WIDE, 1);
+        w.residual = random_tensor(w.context, 4, WIDTH, STREAMS, HYPER_TOKENS);
+        const float *found = hyper_x(&w, 1 + (int)(i % 3))->data;
+        for (size_t t = 0; t < HYPER_TOKENS; t++) {
+            double expected[WIDTH];
+            expected_mix(&w, ranks[i], t, expected);
+            for (size_t j = 0; j < WIDTH; j++)
+                assert_true(fabs(found[t * WIDTH + j] - expected[j]) < 1e-5);
+        }
+        ggml_free(w.context);
+    }
+}
+
 static void threads_can_be_probed(void **state)
 {
     (void)state;
@@ -277,7 +367,8 @@ int main(void)
         cmocka_unit_test(exp_is_close_everywhere),      cmocka_unit_test(sigmoid_stays_within_its_limits),
         cmocka_unit_test(shares_cover_everything_once), cmocka_unit_test(choice_breaks_ties_by_the_lowest_index),
         cmocka_unit_test(choice_equals_a_stable_sort),  cmocka_unit_test(ngram_history_ends_at_the_last_end_of_text),
-        cmocka_unit_test(delta_net_agrees_with_ggml),   cmocka_unit_test(threads_can_be_probed),
+        cmocka_unit_test(delta_net_agrees_with_ggml),   cmocka_unit_test(hyper_connections_read_what_the_formula_says),
+        cmocka_unit_test(threads_can_be_probed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
