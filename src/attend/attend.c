@@ -14,6 +14,13 @@ uint32_t qsa_block_limit(uint32_t ratio, uint32_t budget)
     return budget / group + (ratio + QSA_BLOCK_TOKENS - 1) / QSA_BLOCK_TOKENS;
 }
 
+size_t qsa_x_stride(uint32_t n_blocks)
+{
+    enum { LINE_FLOATS = 16 };
+    const size_t lines = ((size_t)n_blocks * QSA_BLOCK_TOKENS + LINE_FLOATS - 1) / LINE_FLOATS;
+    return (lines | 1) * LINE_FLOATS;
+}
+
 float qsa_query_scale(uint32_t head_dim)
 {
     return (float)((1.0 / sqrt((double)head_dim)) * 0x1.71547652b82fep0);

@@ -29,6 +29,10 @@ typedef struct qsa_attend_scratch {
 uint32_t qsa_row_limit(uint32_t ratio, uint32_t budget);
 uint32_t qsa_block_limit(uint32_t ratio, uint32_t budget);
 
+/* Floats between the x of two heads: rows begin on cache lines, of which they are an odd number apart, so that the lines of
+ * one token lie in different sets of a cache. */
+size_t qsa_x_stride(uint32_t n_blocks);
+
 /* The factor c on a query: log2(e) / sqrt(D), rounded once. */
 float qsa_query_scale(uint32_t head_dim);
 

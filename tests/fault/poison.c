@@ -67,7 +67,7 @@ static void poison_part(const qsa_cache *cache, const qsa_part *part)
     memset(part->k, 0xff, config->kv_heads * config->head_dim * sizeof(float));
     memset(part->attend.row.v, 0xff, row * sizeof(void *));
     memset(part->attend.row.lanes, 0xff, row * sizeof(uint32_t));
-    memset(part->attend.row.blocks, 0xff, part->attend.x_stride / QSA_BLOCK_TOKENS * sizeof(void *));
+    memset(part->attend.row.blocks, 0xff, qsa_block_limit(config->ratio, config->budget) * sizeof(void *));
     memset(part->attend.q, 0xff, QSA_HEADS_AT_ONCE * config->head_dim * sizeof(float));
     memset(part->attend.x, 0xff, QSA_HEADS_AT_ONCE * part->attend.x_stride * sizeof(float));
 }

@@ -23,7 +23,7 @@ static void carve_part(qsa_carve *carve, const qsa_config *config, const qsa_lay
     part.candidates = qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * capacity, sizeof(qsa_candidate));
     part.raw = qsa_carve_bytes(carve, (uint64_t)config->ratio * config->index_dim, sizeof(float));
     part.k = qsa_carve_bytes(carve, (uint64_t)config->kv_heads * config->head_dim, sizeof(float));
-    part.attend.x_stride = (size_t)blocks * QSA_BLOCK_TOKENS;
+    part.attend.x_stride = qsa_x_stride(blocks);
     part.attend.row.blocks = qsa_carve_bytes(carve, blocks, sizeof(void *));
     part.attend.row.v = qsa_carve_bytes(carve, row, sizeof(void *));
     part.attend.row.lanes = qsa_carve_bytes(carve, row, sizeof(uint32_t));

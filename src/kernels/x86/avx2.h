@@ -148,4 +148,47 @@ QSA_INLINE void qsa_columns_load(const float *const rows[8], size_t i, __m256 ou
     out[3] = _mm256_shuffle_ps(ab_high, cd_high, 0xee);
 }
 
+/* Chains of plain additions along `heads` rows, as SPEC section 6 defines L: at most eight chains a vector, and two vectors
+ * at once, because one alone would wait for its additions. Lanes beyond the last row repeat it. */
+enum { QSA_CHAIN_LANES = 8, QSA_CHAIN_VECTORS = 2, QSA_CHAINS = QSA_CHAIN_LANES * QSA_CHAIN_VECTORS };
+
+QSA_INLINE void qsa_add_chains_of(const float *p, size_t stride, uint32_t heads, uint32_t vectors, size_t n, float *sum)
+{
+    const float *rows[QSA_CHAINS];
+    for (uint32_t h = 0; h < QSA_CHAIN_LANES * vectors; h++)
+        rows[h] = p + (h < heads ? h : heads - 1) * stride;
+    __m256 total[QSA_CHAIN_VECTORS] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    size_t j = 0;
+    for (; j + 4 <= n; j += 4) {
+        __m256 column[QSA_CHAIN_VECTORS][4];
+        QSA_UNROLL
+        for (uint32_t v = 0; v < vectors; v++)
+            qsa_columns_load(rows + QSA_CHAIN_LANES * v, j, column[v]);
+        QSA_UNROLL
+        for (int k = 0; k < 4; k++)
+            for (uint32_t v = 0; v < vectors; v++)
+                total[v] = _mm256_add_ps(total[v], column[v][k]);
+    }
+    float totals[QSA_CHAINS];
+    for (uint32_t v = 0; v < vectors; v++)
+        _mm256_storeu_ps(totals + QSA_CHAIN_LANES * v, total[v]);
+    for (uint32_t h = 0; h < heads; h++) {
+        for (size_t rest = j; rest < n; rest++)
+            totals[h] = totals[h] + rows[h][rest];
+        sum[h] = totals[h];
+    }
+}
+
+/* Of any number of rows. */
+QSA_INLINE void qsa_add_chains(const float *p, size_t stride, uint32_t heads, size_t n, float *sum)
+{
+    for (uint32_t h = 0; h < heads; h += QSA_CHAINS) {
+        const uint32_t count = heads - h < QSA_CHAINS ? heads - h : QSA_CHAINS;
+        if (count > QSA_CHAIN_LANES)
+            qsa_add_chains_of(p + h * stride, stride, count, 2, n, sum + h);
+        else
+            qsa_add_chains_of(p + h * stride, stride, count, 1, n, sum + h);
+    }
+}
+
 #endif

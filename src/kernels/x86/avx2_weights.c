@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax weights (SPEC section 6, rule 4). The maximum and E2 run along a row; the chain L cannot, so there lanes are
- * heads: two vectors of eight run at once, because one alone would wait for its additions. */
+ * heads. */
 #include "kernels/x86/avx2.h"
-
-enum { LANES = 8, GROUPS = 2, HEADS = LANES * GROUPS };
 
 static float largest(const float *x, size_t n)
 {
@@ -47,49 +45,16 @@ static void exponentiate(float *x, size_t n)
 {
     const float maximum = largest(x, n);
     const __m256 m = _mm256_set1_ps(maximum);
-    for (size_t j = 0; j < n; j += 8) {
-        __m256 v = qsa_load_first(x + j, n - j);
-        qsa_store_first(x + j, n - j, e2(_mm256_sub_ps(v, m)));
-    }
-}
-
-/* The chains L of `heads` heads, at most LANES * groups; lanes beyond them repeat the last head. */
-QSA_INLINE void add_chains(const float *p, size_t stride, uint32_t heads, uint32_t groups, size_t n, float *sum)
-{
-    const float *rows[HEADS];
-    for (uint32_t h = 0; h < LANES * groups; h++)
-        rows[h] = p + (h < heads ? h : heads - 1) * stride;
-    __m256 total[GROUPS] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     size_t j = 0;
-    for (; j + 4 <= n; j += 4) {
-        __m256 column[GROUPS][4];
-        QSA_UNROLL
-        for (uint32_t g = 0; g < groups; g++)
-            qsa_columns_load(rows + LANES * g, j, column[g]);
-        QSA_UNROLL
-        for (int k = 0; k < 4; k++)
-            for (uint32_t g = 0; g < groups; g++)
-                total[g] = _mm256_add_ps(total[g], column[g][k]);
-    }
-    float totals[HEADS];
-    for (uint32_t g = 0; g < groups; g++)
-        _mm256_storeu_ps(totals + LANES * g, total[g]);
-    for (uint32_t h = 0; h < heads; h++) {
-        for (size_t rest = j; rest < n; rest++)
-            totals[h] = totals[h] + rows[h][rest];
-        sum[h] = totals[h];
-    }
+    for (; j + 8 <= n; j += 8)
+        _mm256_storeu_ps(x + j, e2(_mm256_sub_ps(_mm256_loadu_ps(x + j), m)));
+    if (j < n)
+        qsa_store_first(x + j, n - j, e2(_mm256_sub_ps(qsa_load_first(x + j, n - j), m)));
 }
 
 void qsa_weights__avx2(float *x, size_t stride, uint32_t heads, uint32_t n, float *sum)
 {
     for (uint32_t h = 0; h < heads; h++)
         exponentiate(x + h * stride, n);
-    for (uint32_t h = 0; h < heads; h += HEADS) {
-        uint32_t count = heads - h < HEADS ? heads - h : HEADS;
-        if (count > LANES)
-            add_chains(x + h * stride, stride, count, 2, n, sum + h);
-        else
-            add_chains(x + h * stride, stride, count, 1, n, sum + h);
-    }
+    qsa_add_chains(x, stride, heads, n, sum);
 }
