@@ -1,0 +1,231 @@
+/* How evenly the phases deal out their work over parts, by multiply-adds that a counting table of kernels sees; never by
+ * time. The unit of a phase is what it does not cut: a part may have one more of them than its share. (What a merge of
+ * ranges costs in phase 2 is comparisons, not multiply-adds, and a query's own.) */
+#include "world.h"
+
+#include "cache/cache.h"
+#include "device/device.h"
+
+#include <stdlib.h>
+
+/* ---- kernels that count ---- */
+
+static const qsa_kernels *right;
+static uint64_t counted;
+
+static void count_score(const float *queries, uint32_t n_queries, uint32_t heads, uint32_t dim,
+                        const void *const *tiles, uint32_t n_tiles, uint32_t groups, float *out)
+{
+    counted += (uint64_t)n_queries * heads * dim * n_tiles * groups;
+    right->score[QSA_ELEMENT_F32](queries, n_queries, heads, dim, tiles, n_tiles, groups, out);
+}
+
+static void count_dots(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                       float *out, size_t out_stride)
+{
+    counted += (uint64_t)heads * dim * n_blocks * QSA_BLOCK_TOKENS;
+    right->dots[QSA_ELEMENT_F32](q, heads, dim, blocks, n_blocks, out, out_stride);
+}
+
+static void count_accumulate(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
+                             uint32_t dim, const float *sum, float *out, size_t out_stride)
+{
+    counted += (uint64_t)heads * n * dim;
+    right->accumulate[QSA_ELEMENT_F32](p, stride, heads, v, n, dim, sum, out, out_stride);
+}
+
+static void count_norm_rotate(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight,
+                              float eps, uint32_t pairs, const float *cos, const float *sin, bool bf16, float *out)
+{
+    counted += (uint64_t)heads * dim;
+    right->norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos, sin, bf16, out);
+}
+
+/* ---- a layer of a step ---- */
+
+enum {
+    MOST_PARTS = 64,
+    Q_HEADS = 24,
+    KV_HEADS = 2,
+    DIM = 8,
+    INDEX_HEADS = 4,
+    INDEX_DIM = 8,
+    CHUNK = 192,
+    DEPTH = 9000
+};
+
+typedef struct deal {
+    uint64_t all, most; /* multiply-adds of all parts, of the one that has most */
+} deal;
+
+typedef struct layer {
+    deal phase[QSA_PHASES];
+    uint64_t groups_scored, k_rows_read; /* by the cache's own counters */
+} layer;
+
+static qsa_config shape(void)
+{
+    qsa_config config = world_narrow();
+    config.q_heads = Q_HEADS;
+    config.kv_heads = KV_HEADS;
+    config.head_dim = DIM;
+    config.index_heads = INDEX_HEADS;
+    config.index_dim = INDEX_DIM;
+    config.kv_type = QSA_KV_F32;
+    config.profile = QSA_PROFILE_F32;
+    config.capacity_tokens = DEPTH + CHUNK + QSA_PAGE_TOKENS;
+    config.max_parts = MOST_PARTS;
+    return config;
+}
+
+static qsa_counters counters(const qsa_cache *cache)
+{
+    qsa_counters c;
+    world_ok(qsa_cache_counters(cache, &c));
+    return c;
+}
+
+/* `tokens` tokens at `position`, in `parts` parts; nothing of it stays. */
+static layer deal_out(qsa_cache *cache, qsa_seq seq, world_batch *batch, uint32_t position, uint32_t tokens,
+                      uint32_t parts)
+{
+    const qsa_entry entry = {.seq = seq, .position = position, .tokens = tokens};
+    const qsa_tensors tensors = world_tensors(batch, 0, 0);
+    const qsa_output out = world_output(batch, 0, 0);
+    const qsa_counters before = counters(cache);
+    layer l = {0};
+    qsa_step *step;
+    world_ok(qsa_step_begin(cache, &entry, 1, &step));
+    world_ok(qsa_layer_begin(step, 0, &tensors, &out));
+    for (uint32_t phase = 0; phase < QSA_PHASES; phase++)
+        for (uint32_t part = 0; part < parts; part++) {
+            counted = 0;
+            world_ok(qsa_layer_phase(step, phase, part, parts));
+            l.phase[phase].all += counted;
+            l.phase[phase].most = counted > l.phase[phase].most ? counted : l.phase[phase].most;
+        }
+    qsa_step_abort(step);
+    l.groups_scored = counters(cache).groups_scored - before.groups_scored;
+    l.k_rows_read = counters(cache).k_rows_read - before.k_rows_read;
+    return l;
+}
+
+/* Multiply-adds of one head over the longest row, with a block that is not full. */
+enum { HEAD_ROW = 2 * (2051 + QSA_BLOCK_TOKENS) * DIM + DIM };
+/* Of a group: k of four tokens, and the pooled key. */
+enum { GROUP = 4 * KV_HEADS * DIM + INDEX_DIM };
+/* Of a page, and of the query that a range norms for itself. */
+enum { PAGE = INDEX_HEADS * INDEX_DIM * QSA_PAGE_TOKENS / 4, QUERY = INDEX_HEADS * INDEX_DIM };
+
+static const uint32_t PARTS[] = {1, 2, 3, 4, 7, 8, 16, 32, MOST_PARTS};
+enum { PARTS_COUNT = sizeof PARTS / sizeof PARTS[0] };
+enum { APPEND = 0, SCAN = 1, ATTEND = 3 };
+
+/* At most `times` its share, and a unit. */
+static void expect_even(const char *what, deal d, uint32_t parts, double times, uint64_t unit)
+{
+    const double share = (double)d.all / parts;
+    if (d.all == 0 || (double)d.most > times * share + (double)unit)
+        fail_msg("%s in %u parts: one part does %llu of %llu multiply-adds; its share is %.0f, a unit %llu", what,
+                 parts, (unsigned long long)d.most, (unsigned long long)d.all, share, (unsigned long long)unit);
+}
+
+/* All that the cache says was done went through the counting kernels, and dealing it out made it no more: but for queries,
+ * which each part that needs one norms and rotates. */
+static void expect_all_seen(const layer *l, const layer *alone, uint32_t parts)
+{
+    const uint64_t score = INDEX_HEADS * INDEX_DIM, row = Q_HEADS / KV_HEADS * DIM * 2;
+    assert_true(l->phase[SCAN].all >= l->groups_scored * score);
+    assert_true(l->phase[ATTEND].all >= l->k_rows_read * row);
+    assert_true(l->phase[SCAN].all <= alone->phase[SCAN].all * 101 / 100 + parts * (score + MOST_PARTS * score));
+    assert_int_equal(l->phase[ATTEND].all, alone->phase[ATTEND].all);
+    assert_int_equal(l->phase[APPEND].all, alone->phase[APPEND].all);
+}
+
+typedef struct bounds {
+    double attend_times; /* share of the attention that a part may have */
+    uint64_t scan, head; /* units: of the scan, and one head's row */
+} bounds;
+
+/* Tokens that nobody asks about. */
+static void store(qsa_cache *cache, qsa_seq seq, const world_batch *batch, uint32_t position, uint32_t tokens)
+{
+    const qsa_entry entry = {.seq = seq, .position = position, .tokens = tokens};
+    const qsa_tensors tensors = world_tensors(batch, 0, 0);
+    const qsa_output none = {0};
+    qsa_step *step;
+    world_ok(qsa_step_begin(cache, &entry, 1, &step));
+    world_ok(qsa_step_layer(step, 0, &tensors, &none));
+    world_ok(qsa_step_commit(step, NULL));
+}
+
+/* Heads of a kv head that stay together when `tokens` queries are dealt out: all, or as many as leave each part some. */
+static uint64_t heads_together(uint32_t tokens, uint32_t parts)
+{
+    const uint32_t shared = Q_HEADS / KV_HEADS, rows = tokens * KV_HEADS;
+    const uint32_t blocks = parts <= rows ? 1 : (parts + rows - 1) / rows;
+    return blocks >= shared ? 1 : (shared + blocks - 1) / blocks;
+}
+
+static void expect_even_phases(uint32_t position, uint32_t tokens, bounds b)
+{
+    const qsa_config config = shape();
+    qsa_cache *cache = world_create(&config);
+    const qsa_seq seq = world_open(cache);
+    world_batch batch = world_batch_open(&config, CHUNK, 1);
+    for (uint32_t at = 0; at < position; at += CHUNK)
+        store(cache, seq, &batch, at, position - at < CHUNK ? position - at : CHUNK);
+    qsa_kernels counting = *cache->store->kernels;
+    right = cache->store->kernels;
+    counting.score[QSA_ELEMENT_F32] = count_score;
+    counting.dots[QSA_ELEMENT_F32] = count_dots;
+    counting.accumulate[QSA_ELEMENT_F32] = count_accumulate;
+    counting.norm_rotate = count_norm_rotate;
+    cache->store->kernels = &counting;
+    layer alone = {0};
+    for (size_t i = 0; i < PARTS_COUNT; i++) {
+        const layer l = deal_out(cache, seq, &batch, position, tokens, PARTS[i]);
+        alone = i == 0 ? l : alone;
+        expect_all_seen(&l, &alone, PARTS[i]);
+        expect_even("append", l.phase[APPEND], PARTS[i], 1, GROUP);
+        if (l.groups_scored > 0 && position > 0)
+            expect_even("scan", l.phase[SCAN], PARTS[i], 1, b.scan);
+        expect_even("attend", l.phase[ATTEND], PARTS[i], b.attend_times, b.head * heads_together(tokens, PARTS[i]));
+    }
+    cache->store->kernels = right;
+    world_batch_close(&batch);
+    qsa_cache_destroy(cache);
+}
+
+/* One token: the scan is cut by pages, attention by heads. */
+static void one_token_is_dealt_out_by_pages_and_heads(void **state)
+{
+    (void)state;
+    expect_even_phases(DEPTH + 3, 1, (bounds){1, PAGE + QUERY, HEAD_ROW});
+}
+
+/* A chunk: the scan is cut by queries, attention by the twelve heads of a kv head. */
+static void a_chunk_is_dealt_out_by_queries(void **state)
+{
+    (void)state;
+    const uint64_t query = (uint64_t)PAGE * ((DEPTH + CHUNK) / QSA_PAGE_TOKENS + 1) + QUERY;
+    expect_even_phases(DEPTH, CHUNK, (bounds){1, query, HEAD_ROW});
+}
+
+/* At the beginning rows grow from one token on: the last part has at most twice its share. */
+static void first_chunk_gives_nobody_more_than_twice_its_share(void **state)
+{
+    (void)state;
+    const uint64_t longest = (uint64_t)2 * (CHUNK + QSA_BLOCK_TOKENS) * DIM + DIM;
+    expect_even_phases(0, CHUNK, (bounds){2, 0, longest});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_token_is_dealt_out_by_pages_and_heads),
+        cmocka_unit_test(a_chunk_is_dealt_out_by_queries),
+        cmocka_unit_test(first_chunk_gives_nobody_more_than_twice_its_share),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
