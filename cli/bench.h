@@ -31,6 +31,9 @@ typedef struct bench_curves {
 bool bench_layers(const bench_request *r);
 bool bench_model(const bench_request *r);
 
+/* Calls of the cache's allocator in eight steps, after eight others, of one layer that has to select. */
+bool bench_count_allocations(const bench_request *r, uint64_t *out_calls);
+
 /* The library's status as true or false; says what is wrong. */
 bool bench_good(qsa_status status);
 

@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum {
-    WARM_STEPS = 8,
     DEEPEST = 262144,   /* where the targets of decode are */
     SPLIT_DEPTH = 32768 /* where prompts on one thread are compared with several, if it is a depth at all */
 };
@@ -128,17 +127,13 @@ static bool fill(layers *l)
     return true;
 }
 
-/* Warm steps of one token at the last depth; they also touch what the first block would otherwise touch first. */
-static bool print_allocations(layers *l)
+static bool print_allocations(const layers *l)
 {
-    const uint64_t before = l->runs.state.allocations;
-    for (int i = 0; i < WARM_STEPS; i++) {
-        bench_sample ignored = {0};
-        if (!l->decode_beside->run(l->decode_beside, &ignored))
-            return false;
-    }
-    bench_figure f = bench_figure_plain("warm_allocations", (double)(l->runs.state.allocations - before), "calls",
-                                        "of the allocator in eight warm steps");
+    uint64_t calls;
+    if (!bench_count_allocations(l->r, &calls))
+        return false;
+    bench_figure f =
+        bench_figure_plain("warm_allocations", (double)calls, "calls", "of the allocator in eight warm steps");
     f.target = BENCH_AT_MOST;
     print(l, &f);
     return true;
@@ -383,7 +378,7 @@ static bool measure(layers *l)
     for (size_t i = 0; i < l->runs.n_items; i++)
         l->runs.items[i].reporter = l;
     print_head(l);
-    if (!fill(l) || !print_allocations(l) || !print_memory(l) ||
+    if (!print_allocations(l) || !fill(l) || !print_memory(l) ||
         !bench_rounds(&l->probe, l->runs.items, l->runs.n_items, l->r->seconds))
         return false;
     print_probes(l);

@@ -185,7 +185,7 @@ uint32_t bench_runs_layers(const bench_item *item)
 bool bench_runs_open(bench_runs *all, const bench_request *r)
 {
     *all = (bench_runs){0};
-    if (!bench_state_open(&all->state, r))
+    if (!bench_state_open(&all->state, r, NULL))
         return false;
     const size_t layers = r->layers > PROMPT_LAYERS * BENCH_CHUNK ? r->layers : PROMPT_LAYERS * BENCH_CHUNK;
     all->output = memory_new(layers * all->state.per_token[0], sizeof *all->output);

@@ -8,21 +8,6 @@
 
 enum { INPUT_TOKENS = 8 * BENCH_CHUNK }; /* the history takes them from changing places */
 
-/* ---- an allocator that counts ---- */
-
-static void *counting_allocate(void *context, size_t size_bytes, size_t alignment)
-{
-    uint64_t *calls = context;
-    ++*calls;
-    return aligned_alloc(alignment, (size_bytes + alignment - 1) / alignment * alignment);
-}
-
-static void counting_release(void *context, void *memory, size_t size_bytes)
-{
-    (void)context, (void)size_bytes;
-    free(memory);
-}
-
 /* ---- opening ---- */
 
 static void make_inputs(bench_state *s)
@@ -39,7 +24,7 @@ static void make_inputs(bench_state *s)
     }
 }
 
-bool bench_state_open(bench_state *s, const bench_request *r)
+bool bench_state_open(bench_state *s, const bench_request *r, const qsa_allocator *allocator)
 {
     *s = (bench_state){0};
     qsa_config *c = &s->config;
@@ -52,8 +37,7 @@ bool bench_state_open(bench_state *s, const bench_request *r)
     c->max_parts = r->threads;
     if (!bench_good(qsa_plan_memory(c, &s->plan)) || !bench_fits(s->plan.total_bytes))
         return false;
-    const qsa_allocator counting = {counting_allocate, counting_release, &s->allocations};
-    c->allocator = &counting;
+    c->allocator = allocator;
     const bool is_open = bench_good(qsa_cache_create(c, &s->cache)) && bench_good(qsa_seq_open(s->cache, &s->history));
     c->allocator = NULL;
     if (is_open)

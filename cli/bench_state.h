@@ -10,14 +10,13 @@ typedef struct bench_state {
     qsa_config config;
     qsa_memory_plan plan;
     qsa_cache *cache;
-    qsa_seq history;      /* as long as the largest depth; what is measured runs on forks of it */
-    uint64_t allocations; /* calls of the cache's allocator */
-    float *inputs[5];     /* q, k, v, index_q, raw_key: [INPUT_TOKENS][per_token] */
+    qsa_seq history;  /* as long as the largest depth; what is measured runs on forks of it */
+    float *inputs[5]; /* q, k, v, index_q, raw_key: [INPUT_TOKENS][per_token] */
     size_t per_token[5];
 } bench_state;
 
-/* Without history. To be closed whatever the result. */
-bool bench_state_open(bench_state *s, const bench_request *r);
+/* Without history. allocator NULL: the library's own. To be closed whatever the result. */
+bool bench_state_open(bench_state *s, const bench_request *r, const qsa_allocator *allocator);
 void bench_state_close(bench_state *s);
 
 /* Makes the history that long. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* sizes of caches from sysconf */
+#define _GNU_SOURCE /* sizes of caches from sysconf, madvise */
 #include "probe.h"
 
 #include "clock.h"
@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static volatile uint64_t sink; /* keeps the work alive */
@@ -142,10 +143,23 @@ static void choose_fma(probe *p, const char *isa)
 
 /* ---- both ---- */
 
+/* In large pages where the system has them, as the library's own. */
+static void *large_memory(size_t size_bytes)
+{
+    const size_t page = (size_t)2 << 20, rounded = (size_bytes + page - 1) / page * page;
+    void *memory = aligned_alloc(page, rounded);
+    if (!memory)
+        return memory_new(size_bytes, 1);
+#ifdef MADV_HUGEPAGE
+    (void)madvise(memory, rounded, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
 void probe_open(probe *p, const char *isa)
 {
     *p = (probe){.count = bytes_to_read() / sizeof(uint64_t)};
-    p->words = memory_new(p->count + AHEAD_LINES * LINE_WORDS, sizeof *p->words);
+    p->words = large_memory(p->count * sizeof *p->words);
     memset(p->words, 1, p->count * sizeof *p->words); /* every page is there */
     choose_fma(p, isa);
 }
