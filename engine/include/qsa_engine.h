@@ -284,11 +284,12 @@ typedef struct qsa_random_model {
 
 void qsa_random_model_init(qsa_random_model *options);
 
-/* Writes it as one GGUF file: the same bytes for the same options. Takes a few megabytes of memory whatever the size. The
- * file appears under its name when it is complete, and replaces what had it. go_on is called every megabyte or so with the
- * bytes written and those of the whole file; false ends the work and leaves nothing. NULL: never asked. Errors:
- * QSA_E_ARGUMENT (an option, by name), QSA_E_MEMORY, QSA_E_IO (also where the disk has too little room, which is found before
- * anything is written, and after go_on said no). */
+/* Writes it as one GGUF file: the same bytes for the same options (q4_0 excepted, which ggml may round otherwise when it is
+ * built for another processor). Takes a few megabytes of memory whatever the size. The file appears under its name when it
+ * is complete, and replaces what had it. go_on is called every megabyte or so with the bytes written and those of the
+ * whole file; false ends the work and leaves nothing. NULL: never asked. Errors: QSA_E_ARGUMENT (an option, by name),
+ * QSA_E_MEMORY, QSA_E_IO (also where the disk has too little room, which is found before anything is written, and after
+ * go_on said no). */
 qsa_status qsa_random_model_write(const char *path, const qsa_random_model *options,
                                   bool (*go_on)(void *user, uint64_t written, uint64_t bytes), void *user);
 
