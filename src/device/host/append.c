@@ -112,6 +112,7 @@ void qsa_host_append(qsa_host_store *store, const qsa_batch *batch, const qsa_la
                      uint32_t parts)
 {
     uint64_t begin, end, pooled = 0;
+    qsa_rests_reset(store, part);
     qsa_share(batch->n_units, part, parts, &begin, &end);
     for (uint64_t unit = begin; unit < end; unit++) {
         if (!append_unit(store, batch, io, &store->parts[part], &batch->units[unit]))

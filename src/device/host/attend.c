@@ -110,28 +110,51 @@ static void gather_row(const qsa_host_store *store, const qsa_batch *batch, uint
         add_tokens(&pages, qsa_batch_place(entry, query->tail), query->n_tail, row);
 }
 
+/* Units of the phase and what they are: token, kv head and block of query heads, in this order. */
+typedef struct attend_plan {
+    uint32_t kv_heads, shared, blocks;
+    uint64_t units;
+} attend_plan;
+
+static attend_plan plan_units(const qsa_config *config, uint32_t n_tokens, uint32_t parts)
+{
+    attend_plan plan = {.kv_heads = config->kv_heads, .shared = config->q_heads / config->kv_heads};
+    plan.blocks = head_blocks(config, n_tokens, parts);
+    plan.units = (uint64_t)n_tokens * plan.kv_heads * plan.blocks;
+    return plan;
+}
+
+/* What a part has done. */
+typedef struct attend_work {
+    uint64_t rows, chosen;
+    uint64_t gathered; /* token and kv head of the row that its working memory holds, as a number */
+} attend_work;
+
+static void attend_one(const qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
+                       const attend_plan *plan, uint64_t unit, attend_work *work)
+{
+    const uint32_t block = (uint32_t)(unit % plan->blocks), kv_head = (uint32_t)(unit / plan->blocks % plan->kv_heads);
+    const uint32_t token = (uint32_t)(unit / plan->blocks / plan->kv_heads);
+    if (unit / plan->blocks != work->gathered)
+        gather_row(store, batch, io->layer, token, kv_head, &part->attend.row);
+    work->gathered = unit / plan->blocks;
+    uint64_t first, last;
+    qsa_share(plan->shared, block, plan->blocks, &first, &last);
+    attend_unit(store, batch, io, part, token, kv_head * plan->shared + (uint32_t)first, (uint32_t)(last - first));
+    if (block == 0) {
+        work->rows += part->attend.row.n;
+        work->chosen += kv_head == 0 ? store->n_selected[token] : 0;
+    }
+}
+
 void qsa_host_attend(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
                      uint32_t parts)
 {
-    const qsa_config *config = store->base.config;
-    const uint32_t shared = config->q_heads / config->kv_heads, blocks = head_blocks(config, batch->n_tokens, parts);
-    qsa_part *memory = &store->parts[part];
-    uint64_t begin, end, rows = 0, chosen = 0, gathered = UINT64_MAX;
-    qsa_share((uint64_t)batch->n_tokens * config->kv_heads * blocks, part, parts, &begin, &end);
-    for (uint64_t unit = begin; unit < end; unit++) {
-        uint32_t block = (uint32_t)(unit % blocks), kv_head = (uint32_t)(unit / blocks % config->kv_heads);
-        uint32_t token = (uint32_t)(unit / blocks / config->kv_heads);
-        if (unit / blocks != gathered)
-            gather_row(store, batch, io->layer, token, kv_head, &memory->attend.row);
-        gathered = unit / blocks;
-        uint64_t first, last;
-        qsa_share(shared, block, blocks, &first, &last);
-        attend_unit(store, batch, io, memory, token, kv_head * shared + (uint32_t)first, (uint32_t)(last - first));
-        if (block == 0) {
-            rows += memory->attend.row.n;
-            chosen += kv_head == 0 ? store->n_selected[token] : 0;
-        }
-    }
-    atomic_fetch_add_explicit(&store->base.work->k_rows_read, rows, memory_order_relaxed);
-    atomic_fetch_add_explicit(&store->base.work->groups_chosen, chosen, memory_order_relaxed);
+    const attend_plan plan = plan_units(store->base.config, batch->n_tokens, parts);
+    attend_work work = {.gathered = UINT64_MAX};
+    uint64_t begin, end;
+    while (qsa_rests_take(store, QSA_HELPED_ATTEND, plan.units, part, parts, 1, &begin, &end))
+        attend_one(store, batch, io, &store->parts[part], &plan, begin, &work);
+    atomic_fetch_add_explicit(&store->base.work->k_rows_read, work.rows, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->base.work->groups_chosen, work.chosen, memory_order_relaxed);
 }

@@ -45,6 +45,7 @@ static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_la
     local.partial = qsa_carve_bytes(carve, ranges * local.k, sizeof(qsa_candidate));
     local.n_partial = qsa_carve_bytes(carve, ranges, sizeof(uint32_t));
     local.parts = qsa_carve_bytes(carve, config->max_parts, sizeof(qsa_part));
+    local.rests = qsa_carve_bytes(carve, (uint64_t)QSA_HELPED_COUNT * config->max_parts, sizeof(qsa_rest));
     for (uint32_t i = 0; i < config->max_parts; i++)
         carve_part(carve, config, layout, local.parts == NULL ? NULL : &local.parts[i]);
     if (store == NULL)

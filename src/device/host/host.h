@@ -7,10 +7,24 @@
 #include "device/device.h"
 #include "select/select.h"
 
+#include <stdatomic.h>
+
 enum {
     QSA_SCAN_QUERIES = 8, /* queries that share the load of a tile */
     QSA_SCAN_TILES = 16   /* tiles scored between two looks at the threshold */
 };
+
+/* What is left of one part's share of a phase. Parts that are done help those that have begun, so that a thread that the
+ * system held up is not waited for; who does a unit cannot be seen in it. */
+typedef struct qsa_rest {
+    atomic_uint_fast64_t next;                     /* of the part's units; QSA_NOT_BEGUN until the part comes */
+    char alone[64 - sizeof(atomic_uint_fast64_t)]; /* on a cache line of its own */
+} qsa_rest;
+
+#define QSA_NOT_BEGUN UINT64_MAX
+
+/* Phases whose units are helped with. */
+enum qsa_helped { QSA_HELPED_SCAN = 0, QSA_HELPED_ATTEND, QSA_HELPED_COUNT };
 
 /* Working memory of one part. */
 typedef struct qsa_part {
@@ -33,6 +47,7 @@ typedef struct qsa_host_store {
     qsa_candidate *partial; /* [2 * max_parts][k] members of a range of pages, before the merge */
     uint32_t *n_partial;    /* [2 * max_parts] */
     qsa_part *parts;        /* [max_parts] */
+    qsa_rest *rests;        /* [QSA_HELPED_COUNT][max_parts] */
 } qsa_host_store;
 
 static inline qsa_host_store *qsa_host(qsa_store *store)
@@ -44,6 +59,12 @@ static inline uint8_t *qsa_host_page(const qsa_host_store *store, enum qsa_arena
 {
     return store->arena[arena] + qsa_layout_page(store->base.layout, arena, layer, page);
 }
+
+/* Forgets the shares of a part in the layer before. In the first phase: a barrier lies between it and the others. */
+void qsa_rests_reset(qsa_host_store *store, uint32_t part);
+/* The next units of a phase of n units for `part`: at most `most` of its own share, then of others. False: none are left. */
+bool qsa_rests_take(qsa_host_store *store, enum qsa_helped phase, uint64_t n, uint32_t part, uint32_t parts,
+                    uint32_t most, uint64_t *begin, uint64_t *end);
 
 /* The phases; part of parts, parts at most max_parts. */
 void qsa_host_append(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,

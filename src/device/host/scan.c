@@ -156,8 +156,8 @@ void qsa_host_scan(qsa_host_store *store, const qsa_batch *batch, const qsa_laye
 {
     uint64_t begin, end, scored = 0;
     if (batch->n_tokens >= parts) {
-        qsa_share(batch->n_tokens, part, parts, &begin, &end);
-        scored = scan_queries(store, batch, io, &store->parts[part], (uint32_t)begin, (uint32_t)end);
+        while (qsa_rests_take(store, QSA_HELPED_SCAN, batch->n_tokens, part, parts, QSA_SCAN_QUERIES, &begin, &end))
+            scored += scan_queries(store, batch, io, &store->parts[part], (uint32_t)begin, (uint32_t)end);
     } else {
         uint32_t ranges = ranges_per_query(batch, parts);
         qsa_share((uint64_t)batch->n_tokens * ranges, part, parts, &begin, &end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* p.v over a row (SPEC section 6, rule 4). Lanes are dimensions: a strip of 32, times up to twelve heads. Tokens are
- * taken in blocks that all strips pass over; between blocks the chains wait in `out`, exact there, with their lanes in
+ * taken in blocks that all strips pass over; between blocks the chains wait in memory, exact there, with their lanes in
  * the order of qsa_wide_load. While one block is worked on the next is fetched, a line or two per token and strip: asked
  * for in one burst, lines would wait for each other, and the arithmetic for them (measured: 0.39 of the peak, not 0.60,
  * for rows out of 131,072 tokens). */
@@ -27,11 +27,10 @@ typedef struct block {
     const char *const *next; /* [BLOCK / PIECE] */
 } block;
 
-/* 32 dimensions from d on, and where their chains wait between blocks: [heads][stride]. */
+/* 32 dimensions from d on, and where their chains wait between blocks: [HEADS][STRIP]. */
 typedef struct strip {
     uint32_t d;
     float *waiting;
-    size_t stride;
 } strip;
 
 /* A strip's share of a row: 64 bytes of bf16. */
@@ -57,8 +56,8 @@ QSA_INLINE void strip_block(const problem *a, uint32_t heads, const strip *s, co
     __m512 low[HEADS], high[HEADS];
     QSA_UNROLL
     for (uint32_t h = 0; h < heads; h++) {
-        low[h] = b->begin ? _mm512_loadu_ps(s->waiting + h * s->stride) : _mm512_setzero_ps();
-        high[h] = b->begin ? _mm512_loadu_ps(s->waiting + h * s->stride + HALF) : _mm512_setzero_ps();
+        low[h] = b->begin ? _mm512_loadu_ps(s->waiting + h * STRIP) : _mm512_setzero_ps();
+        high[h] = b->begin ? _mm512_loadu_ps(s->waiting + h * STRIP + HALF) : _mm512_setzero_ps();
     }
 
     const size_t stride = a->stride;
@@ -67,8 +66,8 @@ QSA_INLINE void strip_block(const problem *a, uint32_t heads, const strip *s, co
     for (uint32_t h = 0; h < heads; h += THREE)
         p[h / THREE] = a->p + h * stride;
     for (size_t j = b->begin; j < b->end; j++) {
-        fetch_share(b->next, j - b->begin, type);
         qsa_wide_pair v = qsa_wide_load(a->v[j], s->d, type);
+        fetch_share(b->next, j - b->begin, type);
         QSA_UNROLL
         for (uint32_t h = 0; h < heads; h++) {
             __m512 ph = _mm512_set1_ps(p[h / THREE][h % THREE * stride + j]);
@@ -79,8 +78,8 @@ QSA_INLINE void strip_block(const problem *a, uint32_t heads, const strip *s, co
 
     QSA_UNROLL
     for (uint32_t h = 0; h < heads; h++) {
-        _mm512_storeu_ps(s->waiting + h * s->stride, low[h]);
-        _mm512_storeu_ps(s->waiting + h * s->stride + HALF, high[h]);
+        _mm512_storeu_ps(s->waiting + h * STRIP, low[h]);
+        _mm512_storeu_ps(s->waiting + h * STRIP + HALF, high[h]);
     }
 }
 
@@ -111,13 +110,13 @@ static void strip_block_of(const problem *a, uint32_t heads, const strip *s, con
     of_type[type](a, heads, s, b);
 }
 
-/* Scales the sums of a strip and puts them in order, in their place. */
+/* Scales the sums of a strip, puts them in order and writes them. */
 static void finish_strip(const problem *a, uint32_t heads, const strip *s, enum qsa_element type)
 {
     const __m512 zero = _mm512_setzero_ps();
     for (uint32_t h = 0; h < heads; h++) {
         const __m512 reciprocal = _mm512_set1_ps(1.0f / a->sum[h]);
-        qsa_wide_pair sum = qsa_wide_load(s->waiting + h * s->stride, 0, QSA_ELEMENT_F32);
+        qsa_wide_pair sum = qsa_wide_load(s->waiting + h * STRIP, 0, QSA_ELEMENT_F32);
         sum = qsa_wide_natural_order(sum, type);
         float *out = a->out + h * a->out_stride + s->d;
         _mm512_storeu_ps(out, _mm512_add_ps(_mm512_mul_ps(sum.v[0], reciprocal), zero));
@@ -125,58 +124,48 @@ static void finish_strip(const problem *a, uint32_t heads, const strip *s, enum 
     }
 }
 
-/* Deals the rows from token `begin` on out over the strips of the block before: out [strips][BLOCK / PIECE]. A row has as
- * many shares as there are strips; past the last row comes one that is in cache. */
-static void deal_out(const problem *a, uint32_t begin, enum qsa_element type, const char **out)
+/* The rows from token `begin` on, dealt out over the strips of the block before: [strips][BLOCK / PIECE]. A row has as many
+ * shares as there are strips; past the last row comes one that is in cache. With as many strips as PIECE has tokens, the
+ * released shape, the rows' own addresses are the answer. */
+static const char *const *deal_out(const problem *a, uint32_t begin, enum qsa_element type, const char **out)
 {
-    const uint32_t strips = a->dim / STRIP;
+    const void *const *const v = a->v;
+    const uint32_t n = a->n, strips = a->dim / STRIP;
+    if (strips == PIECE && n - begin >= BLOCK)
+        return (const char *const *)(v + begin);
     uint32_t row = begin, share = 0;
     for (uint32_t i = 0; i < strips * (BLOCK / PIECE); i++) {
-        out[i] = (const char *)a->v[row < a->n ? row : 0] + share * share_bytes(type);
+        out[i] = (const char *)v[row < n ? row : 0] + share * share_bytes(type);
         for (share += PIECE; share >= strips; share -= strips)
             row++;
     }
+    return out;
 }
 
-/* The whole strips of as many heads as go together, block by block. */
-static void whole_strips(const problem *a, uint32_t heads, enum qsa_element type)
+/* The strips that begin at first, first + STRIP, ... before end, of as many heads as go together, block by block. */
+static void strips(const problem *a, uint32_t heads, uint32_t first, uint32_t end, enum qsa_element type)
 {
     const char *next[MOST_STRIPS * (BLOCK / PIECE)];
+    _Alignas(LINE_BYTES) float waiting[MOST_STRIPS * HEADS * STRIP];
     for (uint32_t begin = 0; begin < a->n; begin += BLOCK) {
-        const uint32_t end = a->n - begin < BLOCK ? a->n : begin + BLOCK;
-        deal_out(a, end, type, next);
-        for (uint32_t d = 0; d + STRIP <= a->dim; d += STRIP) {
-            const strip s = {d, a->out + d, a->out_stride};
-            const block b = {begin, end, next + d / STRIP * (BLOCK / PIECE)};
+        block b = {.begin = begin, .end = a->n - begin < BLOCK ? a->n : begin + BLOCK};
+        b.next = deal_out(a, b.end, type, next);
+        strip s = {first, waiting};
+        for (; s.d < end; s.d += STRIP, s.waiting += HEADS * STRIP, b.next += BLOCK / PIECE) {
             strip_block_of(a, heads, &s, &b, type);
-            if (end == a->n)
+            if (b.end == a->n)
                 finish_strip(a, heads, &s, type);
         }
     }
-}
-
-/* The last 32 dimensions, where they are no whole strip: some of them again, with the same result. */
-static void last_strip(const problem *a, uint32_t heads, enum qsa_element type)
-{
-    float waiting[HEADS * STRIP];
-    const char *next[MOST_STRIPS * (BLOCK / PIECE)];
-    const strip s = {a->dim - STRIP, waiting, STRIP};
-    for (uint32_t begin = 0; begin < a->n; begin += BLOCK) {
-        const uint32_t end = a->n - begin < BLOCK ? a->n : begin + BLOCK;
-        deal_out(a, end, type, next);
-        const block b = {begin, end, next};
-        strip_block_of(a, heads, &s, &b, type);
-    }
-    finish_strip(a, heads, &s, type);
 }
 
 static void accumulate(problem a, uint32_t heads, enum qsa_element type)
 {
     for (uint32_t count; heads; heads -= count) {
         count = qsa_rows_together(heads);
-        whole_strips(&a, count, type);
-        if (a.dim % STRIP)
-            last_strip(&a, count, type);
+        strips(&a, count, 0, a.dim - STRIP + 1, type);
+        if (a.dim % STRIP) /* the last 32 dimensions, some of them again, with the same result */
+            strips(&a, count, a.dim - STRIP, a.dim, type);
         a.p += count * a.stride;
         a.sum += count;
         a.out += count * a.out_stride;
