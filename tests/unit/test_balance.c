@@ -51,7 +51,8 @@ enum {
     INDEX_HEADS = 4,
     INDEX_DIM = 8,
     CHUNK = 192,
-    DEPTH = 9000
+    DEPTH = 9000,
+    BUDGET = 512
 };
 
 typedef struct deal {
@@ -75,6 +76,7 @@ static qsa_config shape(void)
     config.profile = QSA_PROFILE_F32;
     config.capacity_tokens = DEPTH + CHUNK + QSA_PAGE_TOKENS;
     config.max_parts = MOST_PARTS;
+    config.budget = BUDGET;
     return config;
 }
 
@@ -111,7 +113,7 @@ static layer deal_out(qsa_cache *cache, qsa_seq seq, world_batch *batch, uint32_
 }
 
 /* Multiply-adds of one head over the longest row, with a block that is not full. */
-enum { HEAD_ROW = 2 * (2051 + QSA_BLOCK_TOKENS) * DIM + DIM };
+enum { HEAD_ROW = 2 * (BUDGET + 3 + QSA_BLOCK_TOKENS) * DIM + DIM };
 /* Of a group: k of four tokens, and the pooled key. */
 enum { GROUP = 4 * KV_HEADS * DIM + INDEX_DIM };
 /* Of a page, and of the query that a range norms for itself. */
