@@ -33,21 +33,21 @@ static projections project(graph_builder *b, const attention_weights *w, struct 
     struct ggml_tensor *q, *k, *v;
     int64_t k_first = 0, v_first = 0;
     if (w->qkv != NULL) {
-        q = k = v = matrix_product(b->context, w->qkv, x);
+        q = k = v = matrix_product(b, w->qkv, x);
         k_first = q_rows;
         v_first = q_rows + kv * d;
     } else {
-        q = matrix_product(b->context, w->q, x);
-        k = matrix_product(b->context, w->k, x);
-        v = matrix_product(b->context, w->v, x);
+        q = matrix_product(b, w->q, x);
+        k = matrix_product(b, w->k, x);
+        v = matrix_product(b, w->v, x);
     }
-    struct ggml_tensor *index_q = matrix_product(b->context, w->index_q, x);
+    struct ggml_tensor *index_q = matrix_product(b, w->index_q, x);
     return (projections){
         .sources = {.q = heads_of(b, q, d, c->q_heads, 0, 2 * d),
                     .k = heads_of(b, k, d, kv, k_first, d),
                     .v = heads_of(b, v, d, kv, v_first, d),
                     .index_q = heads_of(b, index_q, c->index_dim, c->index_heads, 0, c->index_dim),
-                    .raw_key = matrix_product(b->context, w->index_k, x)},
+                    .raw_key = matrix_product(b, w->index_k, x)},
         .gate = heads_of(b, q, d, c->q_heads, d, 2 * d),
     };
 }
@@ -62,9 +62,9 @@ static qsa_ggml_sources project_stored(graph_builder *b, const attention_weights
         k = rows_of(b, w->qkv, q_rows, kv * d);
         v = rows_of(b, w->qkv, q_rows + kv * d, kv * d);
     }
-    return (qsa_ggml_sources){.k = heads_of(b, matrix_product(b->context, k, x), d, kv, 0, d),
-                              .v = heads_of(b, matrix_product(b->context, v, x), d, kv, 0, d),
-                              .raw_key = matrix_product(b->context, w->index_k, x)};
+    return (qsa_ggml_sources){.k = heads_of(b, matrix_product(b, k, x), d, kv, 0, d),
+                              .v = heads_of(b, matrix_product(b, v, x), d, kv, 0, d),
+                              .raw_key = matrix_product(b, w->index_k, x)};
 }
 
 /* ---- the tap ---- */
@@ -165,7 +165,7 @@ qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poin
     attention = tapped(b, tap, layer, &p.sources, attention);
     next_part(b, attention, QSA_PART_QSA_OUTPUT);
     attention = ggml_custom_inplace(b->context, attention, &p.gate, 1, run_gate, GGML_N_TASKS_MAX, NULL);
-    *out_y = matrix_product(b->context, w->output, attention);
+    *out_y = matrix_product(b, w->output, attention);
     return QSA_OK;
 }
 

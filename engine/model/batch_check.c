@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "model/library.h"
+#include "model/lone_product.h"
 
 #include <ggml-cpu.h>
 #include <math.h>
@@ -10,15 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Token t goes to expert t mod EXPERTS; an expert is half of the rows. */
-enum { ROWS = 48, EXPERTS = 2, COLUMNS = 37, SIZES = 8 };
+enum { ROWS = 24, COLUMNS = 37, RANGES = 14, MAX_KINDS = 256 };
 
-static const int sizes[SIZES] = {1, 2, 3, 4, 5, 8, 16, 31};
+/* Columns [first, first + n) as one batch; the first range is all of them. */
+typedef struct range {
+    int first, n;
+} range;
 
-/* What the columns of all batches, their paddings and ggml's scratch take, and some for the names. */
-static size_t context_bytes(const struct ggml_tensor *weights)
+static const range ranges[RANGES] = {{0, COLUMNS}, {0, 1},  {9, 1},  {20, 1}, {36, 1}, {0, 2},   {11, 2},
+                                     {35, 2},      {33, 3}, {32, 4}, {30, 5}, {29, 8}, {21, 16}, {6, 31}};
+
+/* The first rows of a matrix, as a tensor of a trial's context. */
+typedef struct trial {
+    struct ggml_context *context;
+    struct ggml_tensor *rows;
+    const float *x;       /* [COLUMNS][inner] */
+    float *found[RANGES]; /* [n][ROWS] */
+} trial;
+
+/* What the columns of all ranges, ggml's scratch and the results take, and some for the names. */
+static size_t trial_bytes(const struct ggml_tensor *matrix)
 {
-    return (size_t)weights->ne[0] * sizeof(float) * COLUMNS * 10 + ((size_t)2 << 20);
+    return (size_t)matrix->ne[0] * sizeof(float) * COLUMNS * 12 + ((size_t)2 << 20);
 }
 
 static void fill(float *out, int64_t n)
@@ -30,122 +44,155 @@ static void fill(float *out, int64_t n)
     }
 }
 
-/* Columns [first, first + n) times the weights, whose bits are compared with the same columns of the whole. */
-static struct ggml_tensor *product(struct ggml_context *c, struct ggml_tensor *weights, const float *x, int first,
-                                   int n)
+/* ---- the products ---- */
+
+static bool run_in_a_graph(trial *t)
 {
-    const int64_t inner = weights->ne[0];
-    struct ggml_tensor *columns = ggml_new_tensor_2d(c, GGML_TYPE_F32, inner, n);
-    memcpy(columns->data, x + first * inner, ggml_nbytes(columns));
-    if (weights->ne[2] == 1) {
-        return matrix_product(c, weights, columns);
+    struct ggml_cgraph *graph = ggml_new_graph(t->context);
+    const int64_t inner = t->rows->ne[0];
+    for (int i = 0; i < RANGES; i++) {
+        struct ggml_tensor *columns = ggml_new_tensor_2d(t->context, GGML_TYPE_F32, inner, ranges[i].n);
+        memcpy(columns->data, t->x + ranges[i].first * inner, ggml_nbytes(columns));
+        struct ggml_tensor *product = ggml_mul_mat(t->context, t->rows, columns);
+        ggml_build_forward_expand(graph, product);
+        t->found[i] = product->data;
     }
-    struct ggml_tensor *chosen = ggml_new_tensor_2d(c, GGML_TYPE_I32, 1, n);
-    for (int i = 0; i < n; i++) {
-        ((int32_t *)chosen->data)[i] = (first + i) % EXPERTS;
-    }
-    return ggml_mul_mat_id(c, weights, ggml_reshape_3d(c, columns, inner, 1, n), chosen);
+    return ggml_graph_compute_with_ctx(t->context, graph, 1) == GGML_STATUS_SUCCESS;
 }
 
-static bool all_finite(const struct ggml_tensor *products)
+static bool run_alone(trial *t, lone_products *products)
 {
-    const float *y = products->data;
-    for (int64_t i = 0; i < ggml_nelements(products); i++) {
-        if (!isfinite(y[i])) {
+    const enum ggml_type type = column_type(t->rows->type);
+    const int64_t inner = t->rows->ne[0], rows = t->rows->ne[1];
+    struct ggml_tensor *columns = ggml_new_tensor_2d(t->context, type, inner, COLUMNS);
+    for (int i = 0; i < COLUMNS; i++) {
+        convert_column(t->rows->type, t->x + i * inner, (char *)columns->data + (size_t)i * columns->nb[1], inner);
+    }
+    for (int i = 0; i < RANGES; i++) {
+        t->found[i] = ggml_new_tensor_2d(t->context, GGML_TYPE_F32, rows, ranges[i].n)->data;
+        const lone_product product = {
+            t->rows->type, inner,
+            t->rows->data, (const char *)columns->data + (size_t)ranges[i].first * columns->nb[1],
+            rows,          ranges[i].n,
+            t->found[i],   (size_t)rows};
+        if (!lone_product_run(products, 0, &product)) {
             return false;
         }
     }
     return true;
 }
 
-/* What came of a comparison. The bits of a NaN say nothing about batches. */
-typedef enum verdict { EQUAL, DIFFERENT, NOT_FINITE } verdict;
+/* ---- comparing ---- */
 
-static verdict compare_batches(struct ggml_context *c, struct ggml_tensor *weights, const float *x)
+/* What came of a trial. The bits of a NaN say nothing about batches. */
+typedef enum verdict { EQUAL, EQUAL_FROM_LEAST, DIFFERENT, NOT_FINITE } verdict;
+
+static verdict compare(const trial *t)
 {
-    struct ggml_cgraph *graph = ggml_new_graph(c);
-    struct ggml_tensor *whole = product(c, weights, x, 0, COLUMNS), *parts[SIZES];
-    ggml_build_forward_expand(graph, whole);
-    for (int i = 0; i < SIZES; i++) {
-        parts[i] = product(c, weights, x, COLUMNS - sizes[i], sizes[i]);
-        ggml_build_forward_expand(graph, parts[i]);
-    }
-    if (ggml_graph_compute_with_ctx(c, graph, 1) != GGML_STATUS_SUCCESS) {
-        return DIFFERENT;
-    }
-    if (!all_finite(whole)) {
-        return NOT_FINITE;
-    }
-    for (int i = 0; i < SIZES; i++) {
-        const size_t rows = (size_t)weights->ne[1];
-        const float *expected = (const float *)whole->data + (size_t)(COLUMNS - sizes[i]) * rows;
-        if (memcmp(expected, parts[i]->data, (size_t)sizes[i] * rows * sizeof *expected) != 0) {
-            return DIFFERENT;
+    const size_t rows = (size_t)t->rows->ne[1];
+    verdict found = EQUAL;
+    for (size_t i = 0; i < COLUMNS * rows; i++) {
+        if (!isfinite(t->found[0][i])) {
+            return NOT_FINITE;
         }
     }
-    return EQUAL;
+    for (int i = 1; i < RANGES; i++) {
+        const float *expected = t->found[0] + (size_t)ranges[i].first * rows;
+        if (memcmp(expected, t->found[i], (size_t)ranges[i].n * rows * sizeof *expected) != 0) {
+            if (ranges[i].n >= LEAST_COLUMNS) {
+                return DIFFERENT;
+            }
+            found = EQUAL_FROM_LEAST;
+        }
+    }
+    return found;
 }
 
-/* The first rows of a matrix, in one piece or as experts. */
-static struct ggml_tensor *first_rows(struct ggml_context *c, const struct ggml_tensor *matrix, int experts)
+static verdict try_in(struct ggml_context *c, const struct ggml_tensor *matrix, const float *x, lone_products *products)
 {
-    const int64_t all = matrix->ne[1] * matrix->ne[2], rows = all < ROWS ? all : ROWS;
+    const int64_t all = matrix->ne[1] * matrix->ne[2];
     ggml_set_no_alloc(c, true);
-    struct ggml_tensor *first = ggml_new_tensor_3d(c, matrix->type, matrix->ne[0], rows / experts, experts);
+    trial t = {.context = c, .x = x};
+    t.rows = ggml_new_tensor_2d(c, matrix->type, matrix->ne[0], all < ROWS ? all : ROWS);
     ggml_set_no_alloc(c, false);
-    first->data = matrix->data;
-    return first;
-}
-
-static qsa_status check_in(void *memory, size_t bytes, const struct ggml_tensor *matrix, const float *x)
-{
-    for (int experts = 1; experts <= EXPERTS; experts++) {
-        struct ggml_context *c = ggml_init((struct ggml_init_params){bytes, memory, false});
-        const verdict found = c == NULL ? DIFFERENT : compare_batches(c, first_rows(c, matrix, experts), x);
-        ggml_free(c);
-        if (found == NOT_FINITE) {
-            return engine_fail(QSA_E_NONFINITE, "tensor %s: its products with numbers up to 1 are not finite",
-                               ggml_get_name(matrix));
-        }
-        if (found != EQUAL) {
-            return engine_fail(QSA_E_UNSUPPORTED,
-                               "here ggml's products of %s weights depend on the size of the batch, and so would the "
-                               "text; weights as f32 may do",
-                               ggml_type_name(matrix->type));
-        }
+    t.rows->data = matrix->data;
+    const verdict in_a_graph = run_in_a_graph(&t) ? compare(&t) : DIFFERENT;
+    if (in_a_graph == DIFFERENT || in_a_graph == NOT_FINITE) {
+        return in_a_graph;
     }
-    return QSA_OK;
+    const verdict alone = run_alone(&t, products) ? compare(&t) : DIFFERENT;
+    return alone > in_a_graph ? alone : in_a_graph;
 }
 
-static qsa_status check_matrix(const struct ggml_tensor *matrix)
+static qsa_status check_matrix(const struct ggml_tensor *matrix, lone_products *products, int64_t *out_least_columns)
 {
-    const size_t bytes = context_bytes(matrix);
-    void *memory = malloc(bytes);
+    const size_t bytes = trial_bytes(matrix);
     float *x = malloc((size_t)(matrix->ne[0] * COLUMNS) * sizeof *x);
-    if (memory == NULL || x == NULL) {
-        free(memory);
+    struct ggml_context *c = ggml_init((struct ggml_init_params){bytes, NULL, false});
+    if (x == NULL || c == NULL) {
         free(x);
+        ggml_free(c);
         return engine_fail(QSA_E_MEMORY, "no memory to check the products of %s", ggml_type_name(matrix->type));
     }
     fill(x, matrix->ne[0] * COLUMNS);
-    const qsa_status status = check_in(memory, bytes, matrix, x);
-    free(memory);
+    const verdict found = try_in(c, matrix, x, products);
     free(x);
-    return status;
-}
-
-qsa_status batch_check(struct ggml_context *weights)
-{
-    bool checked[GGML_TYPE_COUNT] = {false};
-    for (struct ggml_tensor *t = ggml_get_first_tensor(weights); t != NULL; t = ggml_get_next_tensor(weights, t)) {
-        if (checked[t->type] || t->ne[1] * t->ne[2] < EXPERTS) {
-            continue;
-        }
-        checked[t->type] = true;
-        const qsa_status status = check_matrix(t);
-        if (status != QSA_OK) {
-            return status;
-        }
+    ggml_free(c);
+    if (found == NOT_FINITE) {
+        return engine_fail(QSA_E_NONFINITE, "tensor %s: its products with numbers up to 1 are not finite",
+                           ggml_get_name(matrix));
+    }
+    if (found == DIFFERENT) {
+        return engine_fail(QSA_E_UNSUPPORTED,
+                           "here ggml's products of %s weights depend on the size of the batch, and so would the text; "
+                           "weights as f32 may do",
+                           ggml_type_name(matrix->type));
+    }
+    if (found == EQUAL_FROM_LEAST) {
+        out_least_columns[matrix->type] = LEAST_COLUMNS;
     }
     return QSA_OK;
+}
+
+/* ---- all matrices ---- */
+
+typedef struct kinds {
+    struct {
+        enum ggml_type type;
+        int64_t inner;
+    } at[MAX_KINDS];
+    int n;
+} kinds;
+
+/* Kernels are chosen by type and inner length. A model with more kinds than fit has some checked twice. */
+static bool is_new(kinds *seen, const struct ggml_tensor *t)
+{
+    for (int i = 0; i < seen->n; i++) {
+        if (seen->at[i].type == t->type && seen->at[i].inner == t->ne[0]) {
+            return false;
+        }
+    }
+    if (seen->n < MAX_KINDS) {
+        seen->at[seen->n].type = t->type;
+        seen->at[seen->n++].inner = t->ne[0];
+    }
+    return true;
+}
+
+qsa_status batch_check(struct ggml_context *weights, int64_t *out_least_columns)
+{
+    lone_products *products = NULL;
+    qsa_status status = lone_products_create(1, &products);
+    kinds seen = {.n = 0};
+    for (int i = 0; i < GGML_TYPE_COUNT; i++) {
+        out_least_columns[i] = 1;
+    }
+    for (struct ggml_tensor *t = ggml_get_first_tensor(weights); t != NULL && status == QSA_OK;
+         t = ggml_get_next_tensor(weights, t)) {
+        if (is_new(&seen, t)) {
+            status = check_matrix(t, products, out_least_columns);
+        }
+    }
+    lone_products_destroy(products);
+    return status;
 }

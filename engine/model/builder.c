@@ -20,6 +20,32 @@ struct ggml_tensor *custom_node(graph_builder *b, int64_t n0, int64_t n1, int64_
                           params);
 }
 
+/* ---- products ---- */
+
+/* Columns of x again and again, until there are enough. */
+static void run_repeat(struct ggml_tensor *out, int ith, int nth, void *user)
+{
+    (void)nth;
+    (void)user;
+    const struct ggml_tensor *x = out->src[0];
+    for (int64_t column = 0; ith == 0 && column < out->ne[1]; column++) {
+        memcpy((char *)out->data + (size_t)column * out->nb[1],
+               (const char *)x->data + (size_t)(column % x->ne[1]) * x->nb[1], (size_t)x->ne[0] * sizeof(float));
+    }
+}
+
+struct ggml_tensor *matrix_product(graph_builder *b, struct ggml_tensor *weights, struct ggml_tensor *x)
+{
+    struct ggml_context *context = b->context;
+    if (x->ne[1] >= b->weights->least_columns[weights->type]) {
+        return ggml_mul_mat(context, weights, x);
+    }
+    struct ggml_tensor *enough =
+        ggml_custom_4d(context, GGML_TYPE_F32, x->ne[0], LEAST_COLUMNS, 1, 1, &x, 1, run_repeat, 1, NULL);
+    struct ggml_tensor *product = ggml_mul_mat(context, weights, enough);
+    return ggml_view_2d(context, product, product->ne[0], x->ne[1], product->nb[1], 0);
+}
+
 /* ---- parts ---- */
 
 typedef struct entrance {

@@ -4,6 +4,7 @@
 #define QSA_ENGINE_MODEL_BUILDER_H
 
 #include "model/library.h"
+#include "model/lone_product.h"
 #include "model/part_clock.h"
 #include "model/shape.h"
 #include "model/weights.h"
@@ -35,13 +36,18 @@ typedef struct graph_builder {
     struct ggml_cgraph *graph;
     const batch_layout *layout;
     uint32_t tokens;
-    part_clock *clock;     /* NULL: nobody takes the time */
-    unsigned char *params; /* of the custom nodes: must live as long as the graph */
+    lone_products *products; /* one for each thread of the graph */
+    part_clock *clock;       /* NULL: nobody takes the time */
+    unsigned char *params;   /* of the custom nodes: must live as long as the graph */
     size_t params_used, params_bytes;
 } graph_builder;
 
 /* Copies a custom node's parameters to where they live as long as the graph. */
 void *keep_params(graph_builder *b, const void *params, size_t bytes);
+
+/* weights {n, m} times x [n, tokens] = [m, tokens]; x contiguous. A token's result is the same bits whatever the other
+ * tokens are. */
+struct ggml_tensor *matrix_product(graph_builder *b, struct ggml_tensor *weights, struct ggml_tensor *x);
 
 /* What was built so far up to `done` is complete when what is built from here on, which belongs to `next`, begins. */
 void next_part(graph_builder *b, struct ggml_tensor *done, qsa_model_part next);

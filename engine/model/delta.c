@@ -169,8 +169,7 @@ static struct ggml_tensor *recurrence(graph_builder *b, uint32_t layer, struct g
     const delta_weights *w = &b->weights->layers[layer].delta;
     const delta_shape *d = &b->shape->delta;
     const recurrence_params params = {*d, w->dt, w->a, state_matrix_offset(b->shape, layer), b->layout};
-    struct ggml_tensor *sources[] = {qkv, matrix_product(b->context, w->alpha, x),
-                                     matrix_product(b->context, w->beta, x)};
+    struct ggml_tensor *sources[] = {qkv, matrix_product(b, w->alpha, x), matrix_product(b, w->beta, x)};
     return custom_node(b, d->inner, b->tokens, 1, sources, 3, run_recurrence, keep_params(b, &params, sizeof params));
 }
 
@@ -179,12 +178,12 @@ struct ggml_tensor *delta_layer(graph_builder *b, uint32_t layer, struct ggml_te
     const delta_weights *w = &b->weights->layers[layer].delta;
     const delta_shape *d = &b->shape->delta;
     const conv_options conv = {w->conv, d->conv, 1, state_conv_offset(b->shape, layer)};
-    struct ggml_tensor *qkv = conv_silu(b, &conv, matrix_product(b->context, w->qkv, x));
+    struct ggml_tensor *qkv = conv_silu(b, &conv, matrix_product(b, w->qkv, x));
     const unit_params unit = {*d};
     qkv = ggml_custom_inplace(b->context, qkv, NULL, 0, run_unit, GGML_N_TASKS_MAX, keep_params(b, &unit, sizeof unit));
     struct ggml_tensor *o = recurrence(b, layer, qkv, x);
-    struct ggml_tensor *z = matrix_product(b->context, w->gate, x);
+    struct ggml_tensor *z = matrix_product(b, w->gate, x);
     const gate_params gate = {w->norm, d->dim, b->shape->eps};
     o = ggml_custom_inplace(b->context, o, &z, 1, run_gate, GGML_N_TASKS_MAX, keep_params(b, &gate, sizeof gate));
-    return matrix_product(b->context, w->output, o);
+    return matrix_product(b, w->output, o);
 }

@@ -39,6 +39,7 @@ struct forward {
     qsa_ggml_pass *pass;
     ggml_gallocr_t allocator;
     struct ggml_threadpool *pool;
+    lone_products *products;
     int threads;
     part_clock *clock; /* NULL: nobody takes the time */
     kept_graph kept[KEPT_GRAPHS];
@@ -128,6 +129,9 @@ qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32
         status = start_threads(f);
     }
     if (status == QSA_OK) {
+        status = lone_products_create(f->threads, &f->products);
+    }
+    if (status == QSA_OK) {
         status = reserve(f, chunk);
     }
     if (status != QSA_OK) {
@@ -154,6 +158,7 @@ void forward_destroy(forward *f)
         free(f->kept[i].meta);
         free(f->kept[i].params);
     }
+    lone_products_destroy(f->products);
     qsa_ggml_pass_destroy(f->pass);
     free(f->work);
     free(f);
@@ -168,7 +173,7 @@ static size_t meta_bytes(const forward *f)
 uint64_t forward_bytes(const forward *f)
 {
     const size_t each = meta_bytes(f) + graph_params_bytes(&f->model->shape);
-    uint64_t bytes = ggml_gallocr_get_buffer_size(f->allocator, 0) + f->work_bytes;
+    uint64_t bytes = ggml_gallocr_get_buffer_size(f->allocator, 0) + f->work_bytes + lone_products_bytes(f->products);
     for (size_t i = 0; i < KEPT_GRAPHS; i++) {
         bytes += f->kept[i].meta == NULL ? 0 : each;
     }
@@ -245,6 +250,7 @@ static qsa_status build(forward *f, kept_graph *g, const forward_batch *batch)
         .graph = g->graph,
         .layout = &f->layout,
         .tokens = batch->tokens,
+        .products = f->products,
         .clock = f->clock,
         .params = g->params,
         .params_bytes = graph_params_bytes(&f->model->shape),

@@ -125,7 +125,7 @@ static void add_head(graph_builder *b, struct ggml_tensor *residual, forward_gra
 {
     const hyper_input last = hyper_read(b, &b->weights->hyper_head, residual);
     next_part(b, last.x, QSA_PART_HEAD);
-    g->logits = matrix_product(b->context, b->weights->output, last.x);
+    g->logits = matrix_product(b, b->weights->output, last.x);
     ggml_set_output(g->logits);
     ggml_build_forward_expand(b->graph, g->logits);
 }

@@ -173,19 +173,19 @@ static struct ggml_tensor *mixed(graph_builder *b, struct ggml_tensor *up, struc
         struct ggml_tensor *sources[] = {up, low, n};
         return custom_node(b, dim, n->ne[1], 1, sources, 3, run_mix_low, NULL);
     }
-    struct ggml_tensor *sources[] = {matrix_product(b->context, up, low), n};
+    struct ggml_tensor *sources[] = {matrix_product(b, up, low), n};
     return custom_node(b, dim, n->ne[1], 1, sources, 2, run_mix, NULL);
 }
 
 hyper_input hyper_read(graph_builder *b, const hyper_weights *weights, struct ggml_tensor *residual)
 {
     struct ggml_tensor *n = norm_streams(b, weights->norm, residual);
-    struct ggml_tensor *low = matrix_product(b->context, weights->down, n);
+    struct ggml_tensor *low = matrix_product(b, weights->down, n);
     low = ggml_custom_inplace(b->context, low, NULL, 0, run_squash, GGML_N_TASKS_MAX,
                               keep_params(b, &b->shape->streams, sizeof b->shape->streams));
     hyper_input input = {mixed(b, weights->up, low, n), NULL};
     if (weights->inject != NULL) {
-        input.gains = matrix_product(b->context, weights->inject, n);
+        input.gains = matrix_product(b, weights->inject, n);
     }
     return input;
 }

@@ -88,7 +88,7 @@ static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights sto
         status = model_weights_bind(model->file, &model->shape, storage, &model->weights);
     }
     if (status == QSA_OK) {
-        status = batch_check(model->weights.context);
+        status = batch_check(model->weights.context, model->weights.least_columns);
     }
     return status == QSA_OK ? describe(model) : status;
 }

@@ -68,11 +68,11 @@ struct ggml_tensor *ngram_layer(graph_builder *b, uint32_t layer, struct ggml_te
     const ngram_weights *w = &b->weights->layers[layer].ngram;
     const ngram_shape *g = &b->shape->ngram;
     const int64_t dim = residual->ne[0], streams = residual->ne[1], tokens = residual->ne[2];
-    struct ggml_tensor *key = matrix_product(b->context, w->key, rows);
+    struct ggml_tensor *key = matrix_product(b, w->key, rows);
     struct ggml_tensor *sources[] = {
         norm_streams(b, w->norm_key, ggml_reshape_3d(b->context, key, dim, streams, tokens)),
         norm_streams(b, w->norm_query, residual),
-        matrix_product(b->context, w->value, rows),
+        matrix_product(b, w->value, rows),
     };
     struct ggml_tensor *gated = custom_node(b, dim * streams, tokens, 1, sources, 3, run_gate, NULL);
     struct ggml_tensor *normed =

@@ -62,6 +62,7 @@ typedef struct layer_weights {
 
 typedef struct model_weights {
     struct ggml_context *context;           /* of all tensors below */
+    int64_t least_columns[GGML_TYPE_COUNT]; /* 1 or LEAST_COLUMNS: of products with that type (batch_check.h) */
     struct ggml_tensor *embedding, *output; /* {E, V}; the same one if tied */
     struct ggml_tensor *ngram_rows;         /* {row, rows}; NULL without n-gram embedding */
     hyper_weights hyper_head;

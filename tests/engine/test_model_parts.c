@@ -318,8 +318,10 @@ static struct ggml_tensor *hyper_x(hyper_world *w, int threads)
 {
     const hyper_weights weights = {w->norm, w->down, w->up, NULL};
     const model_shape shape = {.embedding = WIDTH, .streams = STREAMS, .eps = 1e-6f};
+    const model_weights none = {.least_columns = {0}};
     unsigned char params[1024];
     graph_builder b = {.shape = &shape,
+                       .weights = &none,
                        .context = w->context,
                        .tokens = HYPER_TOKENS,
                        .params = params,
