@@ -1,20 +1,21 @@
 # The front door. The work is in CMakeLists.txt; `make help` lists what is here.
 #
 # Variables: PRESET (release), JOBS (all cores), CMAKE_ARGS (further options of cmake), PREFIX (for install),
-# TEST_ARGS (further options of ctest, for instance TEST_ARGS='-R select').
+# TEST_ARGS (further options of ctest, for instance TEST_ARGS='-R select'), COMPARE_ARGS (of bench/compare/compare.py).
 
 PRESET ?= release
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 CMAKE_ARGS ?=
 TEST_ARGS ?=
+COMPARE_ARGS ?=
 
 build_folder = $(if $(filter release,$(1)),build,build-$(1))
 configure = cmake --preset $(1) $(CMAKE_ARGS) >/dev/null
 compile = cmake --build $(call build_folder,$(1)) -j $(JOBS)
 ctest = ctest --test-dir $(call build_folder,$(1)) -j $(JOBS) --output-on-failure --no-tests=error $(TEST_ARGS)
 
-.PHONY: all run test help asan tsan fuzz soak bench tidy format check install clean
+.PHONY: all run test help asan tsan fuzz soak bench compare tidy format check install clean
 .DEFAULT_GOAL := all
 
 all: ## build everything; the program is build/qsa
@@ -57,6 +58,12 @@ bench: ## print the figures: of the layers, and of the life of a sequence (write
 	@$(call compile,$(PRESET)) --target qsa_program --target bench_lifecycle
 	@$(call build_folder,$(PRESET))/qsa bench
 	@$(call build_folder,$(PRESET))/bench/bench_lifecycle 32768 $(call build_folder,$(PRESET))
+
+compare: ## llama.cpp and qsa on one model and one text, in turn: ratios by depth (builds llama.cpp once; half an hour)
+	@tools/setup.sh
+	@$(call configure,$(PRESET))
+	@$(call compile,$(PRESET)) --target compare_ours
+	@bench/compare/compare.py --build $(call build_folder,$(PRESET)) $(COMPARE_ARGS)
 
 tidy: ## clang-tidy over our sources
 	@tools/setup.sh check

@@ -6,6 +6,7 @@ usage: compare.py [OPTION...]
 
   --build FOLDER   where qsa was built, with its compare_ours; default build
   --peer FOLDER    where llama.cpp is unpacked and built, with its best options for this machine; default BUILD/compare
+  --driver FILE    a compare_peer that is built already
   --model FILE     default: the demo model, whose text is a ledger and whose answer is known
   --text FILE      what both read; default: the ledger. Its end is continued by both
   --tokens N       tokens to read; default 35000
@@ -13,6 +14,10 @@ usage: compare.py [OPTION...]
   --steps N        tokens decoded at each depth, in blocks; default 32
   --threads N      default 2
   --minutes N      reading ends early, at the next depth, when the peer has read for so long; default 60
+  --processor      compare seconds of the processor: on a machine that does other work, with --threads 1, since threads
+                   that wait for each other use the processor too
+  --keep           keep both states at each depth, beside the peer (some hundred megabytes)
+  --kept           only decode, and read one more piece, at each depth, from the states that were kept
 
 Both read the same tokens in the same order, a piece of 2,048 tokens at a time, one after the other; at each depth
 both decode, in turn. Neither works while the other does. The peer runs with flash attention, its own batches (2,048
@@ -80,7 +85,6 @@ def unpack(folder):
 
 def build_peer(folder):
     """Builds llama.cpp and our driver of it, once; minutes. Returns the driver."""
-    folder.mkdir(parents=True, exist_ok=True)
     log = folder / "build.log"
     say(f"llama.cpp in {folder}; the first build takes some minutes (log: {log})")
     commands = [["cmake", "-S", HERE / "peer", "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release",
@@ -98,10 +102,11 @@ def build_peer(folder):
 class Side:
     """A driver that has opened the model and waits for commands."""
 
-    def __init__(self, driver, options):
+    def __init__(self, driver, options, states):
         self.process = subprocess.Popen([driver, options.model, options.text, str(options.threads),
-                                         str(options.context)],
+                                         str(options.context), states],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.clock = 1 if options.processor else 0
         self.read_seconds = 0.0
         self.opened = self.line().split()
 
@@ -117,7 +122,7 @@ class Side:
         return self.line()
 
     def seconds(self, word, n):
-        return float(self.ask(word, n))
+        return float(self.ask(word, n).split()[self.clock])
 
 
 def say(text):
@@ -172,7 +177,7 @@ class Comparison:
                peer_ms=peer, peer_least=min(both[1]), peer_most=max(both[1]))
 
     def prefill_at(self, depth):
-        """The piece that ends at this depth."""
+        """The last piece."""
         before, n, ours, peer = self.pieces[-1]
         figure(f"prefill_peer_over_ours_{depth}", peer / ours, "times", peer / ours, self.probes[-1:],
                tokens=n, ours_ms=ours / n * 1e3, peer_ms=peer / n * 1e3)
@@ -187,11 +192,23 @@ class Comparison:
         ratio = peer / ours if ours > 0 else None  # lost in the noise: no figure
         figure("decode_slope_peer_over_ours", ratio, "times", ratio, self.probes, ours_ns=ours, peer_ns=peer)
 
+    def keep(self, depth):
+        for side in (self.ours, self.peer):
+            side.ask("save", depth)
+
     def whole(self):
         ratio = self.peer.read_seconds / self.ours.read_seconds
         name = "quoter_prefill_peer_over_ours" if self.options.answer else "prefill_peer_over_ours"
         figure(name, ratio, "times", ratio, self.probes, tokens=self.read,
                ours_s=self.ours.read_seconds, peer_s=self.peer.read_seconds)
+
+    def run_kept(self, there):
+        """From the states that an earlier run of the same text has kept."""
+        for depth in self.options.depths:
+            at = {int(side.ask("load", depth)) for side in (self.ours, self.peer)}
+            self.decode(depth)
+            self.read_up_to(self.read + min(PIECE, there - max(at) - self.options.steps))
+            self.prefill_at(depth)
 
     def run(self):
         stop = self.options.minutes * 60
@@ -200,6 +217,8 @@ class Comparison:
                 break
             self.read_up_to(depth)
             self.prefill_at(depth)
+            if self.options.keep:
+                self.keep(depth)
             self.decode(depth)
         if self.peer.read_seconds <= stop:
             self.read_up_to(self.options.tokens)
@@ -247,6 +266,7 @@ def arguments():
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--peer", type=pathlib.Path)
+    parser.add_argument("--driver", type=pathlib.Path)
     parser.add_argument("--model")
     parser.add_argument("--text")
     parser.add_argument("--tokens", type=int, default=35000)
@@ -255,12 +275,15 @@ def arguments():
     parser.add_argument("--steps", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--processor", action="store_true")
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--kept", action="store_true")
     options = parser.parse_args()
     if options.help:
         print(__doc__.strip())
         sys.exit(0)
-    if options.steps < BLOCK or options.tokens < 1:
-        parser.error(f"--steps is at least {BLOCK}, --tokens at least 1")
+    if options.steps < BLOCK or options.steps % BLOCK != 0 or options.tokens < 1:
+        parser.error(f"--steps is a multiple of {BLOCK}, --tokens at least 1")
     options.depths = [d for d in options.depths if 0 < d <= options.tokens]
     return options
 
@@ -269,25 +292,30 @@ def main():
     options = arguments()
     driver = options.build / "bench" / "compare_ours"
     if not driver.is_file():
-        sys.exit(f"compare: {driver} is missing; build it first")
+        sys.exit(f"compare: {driver} is missing; `make compare` builds it")
     folder = options.peer or options.build / "compare"
-    peer_driver = build_peer(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    peer_driver = options.driver or build_peer(folder)
     prepare(options, folder, driver)
     options.context = options.tokens + options.steps * len(options.depths) + ROOM
     started = time.monotonic()
-    ours, peer = Side(driver, options), Side(peer_driver, options)
+    ours, peer = Side(driver, options, folder), Side(peer_driver, options, folder)
     there = check_text(options, ours, peer)
-    options.tokens = min(options.tokens, there - options.steps * len(options.depths))
     comparison = Comparison(options, ours, peer)
-    comparison.run()
-    rest = there - comparison.read - len(comparison.decoded) * (options.steps // BLOCK * BLOCK)
-    complete = comparison.read >= options.tokens
-    comparison.slope(int(ours.opened[2]))
-    comparison.whole()
+    layers = int(ours.opened[2])
     good = True
-    if complete and rest > 0:
-        comparison.in_turn("read", rest, 0)
-        good = check_continuation(options, ours, peer)
+    if options.kept:
+        comparison.run_kept(there)
+        comparison.slope(layers)
+    else:
+        options.tokens = min(options.tokens, there - options.steps * len(options.depths))
+        comparison.run()
+        comparison.slope(layers)
+        comparison.whole()
+        rest = there - comparison.read - len(comparison.decoded) * options.steps
+        if comparison.read == options.tokens and rest > 0:
+            comparison.in_turn("read", rest, 0)
+            good = check_continuation(options, ours, peer)
     say(f"{time.monotonic() - started:.0f} s in all")
     return 0 if good else 1
 

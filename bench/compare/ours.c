@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our side of compare.py: the engine reads a text as it is told to, and says how long it took.
  *
- * compare_ours ledger FILE TOKENS        writes a ledger and, after it, a question; prints the demo model's path and the
- *                                        answer that is expected
- * compare_ours MODEL TEXT THREADS CONTEXT prints the number of tokens of the text, their hash, and the number of QSA
- *                                        layers; then takes commands from standard input, and answers each with a line:
+ * compare_ours ledger FILE TOKENS writes a ledger and, after it, a question; prints the demo model's path and the answer
+ * that is expected.
  *
- *     read N   the next N tokens in the batches that are best: seconds
- *     step N   the next N tokens, one at a time, each with its logits: seconds
+ * compare_ours MODEL TEXT THREADS CONTEXT STATES prints the number of tokens of the text, their hash, and the number of
+ * QSA layers; then takes commands from standard input, and answers each with a line:
+ *
+ *     read N   the next N tokens in the batches that are best: seconds, and those of the processor
+ *     step N   the next N tokens, one at a time, each with its logits: the same
  *     say N    the likeliest continuation: N token numbers
- *     probe N  reading N bytes of memory on one thread: seconds */
+ *     save N   the state as it is, as number N in the folder STATES: tokens read so far
+ *     load N   that state: tokens read in it
+ *     probe N  reading N bytes of memory on one thread: seconds, and those of the processor */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <inttypes.h>
 #include <qsa_engine.h>
@@ -20,11 +23,26 @@
 
 enum { LEDGER_SEED = 1 };
 
-static double seconds_now(void)
+typedef struct moment {
+    double wall, processor; /* seconds */
+} moment;
+
+static double seconds_of(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static moment moment_now(void)
+{
+    return (moment){seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
+}
+
+static void print_since(moment begin)
+{
+    const moment end = moment_now();
+    printf("%.9f %.9f\n", end.wall - begin.wall, end.processor - begin.processor);
 }
 
 static void fail(const char *what)
@@ -72,6 +90,7 @@ typedef struct ours {
     float *logits;
     int32_t *tokens; /* of the text */
     size_t count, at;
+    const char *states; /* folder */
 } ours;
 
 static char *read_file(const char *path, size_t *out_size)
@@ -97,6 +116,7 @@ static void open_ours(ours *o, char **arguments)
     qsa_context_options_init(&options);
     options.threads = (uint32_t)atoi(arguments[2]);
     options.context = (uint32_t)atoi(arguments[3]);
+    o->states = arguments[4];
     check(qsa_model_open(arguments[0], NULL, &o->model));
     qsa_model_get_info(o->model, &o->info);
     check(qsa_context_create(o->model, &options, &o->context));
@@ -151,30 +171,48 @@ static void say(ours *o, size_t n)
 
 static volatile uint64_t sink; /* keeps the work alive */
 
-static double probe(size_t bytes)
+static void probe(size_t bytes)
 {
     const size_t n = bytes / sizeof(uint64_t);
     uint64_t *words = malloc(n * sizeof *words), sum = 0;
     check_memory(words);
     memset(words, 1, n * sizeof *words); /* every page is there */
-    const double begin = seconds_now();
+    const moment begin = moment_now();
     for (size_t i = 0; i < n; i++)
         sum += words[i];
     sink = sum;
-    const double seconds = seconds_now() - begin;
+    print_since(begin);
     free(words);
-    return seconds;
 }
 
 /* ---- commands ---- */
 
-static double read_or_step(ours *o, bool is_step, size_t n)
+static void read_or_step(ours *o, bool is_step, size_t n)
 {
     const size_t each = is_step ? 1 : n;
-    const double begin = seconds_now();
+    const moment begin = moment_now();
     for (size_t done = 0; done < n; done += each)
         next(o, each);
-    return seconds_now() - begin;
+    print_since(begin);
+}
+
+static void save(const ours *o, size_t n)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/ours-%zu", o->states, n);
+    check(qsa_session_save(o->session, NULL, path));
+    printf("%zu\n", o->at);
+}
+
+static void load(ours *o, size_t n)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/ours-%zu", o->states, n);
+    qsa_session_close(o->session);
+    o->session = NULL;
+    check(qsa_session_load(o->context, path, NULL, &o->session));
+    o->at = (size_t)qsa_session_tokens(o->session);
+    printf("%zu\n", o->at);
 }
 
 static void take_commands(ours *o)
@@ -185,9 +223,13 @@ static void take_commands(ours *o)
         if (strcmp(word, "say") == 0)
             say(o, n);
         else if (strcmp(word, "probe") == 0)
-            printf("%.9f\n", probe(n));
+            probe(n);
+        else if (strcmp(word, "save") == 0)
+            save(o, n);
+        else if (strcmp(word, "load") == 0)
+            load(o, n);
         else
-            printf("%.9f\n", read_or_step(o, strcmp(word, "step") == 0, n));
+            read_or_step(o, strcmp(word, "step") == 0, n);
         fflush(stdout);
     }
 }
@@ -198,8 +240,8 @@ int main(int argc, char **argv)
         write_ledger(argv[2], (size_t)atoi(argv[3]));
         return EXIT_SUCCESS;
     }
-    if (argc != 5)
-        fail("usage: compare_ours MODEL TEXT THREADS CONTEXT, or compare_ours ledger FILE TOKENS");
+    if (argc != 6)
+        fail("usage: compare_ours MODEL TEXT THREADS CONTEXT STATES, or compare_ours ledger FILE TOKENS");
     ours o = {0};
     open_ours(&o, argv + 1);
     printf("%zu %016" PRIx64 " %" PRIu32 "\n", o.count, hash_tokens(&o), o.info.qsa_layers);

@@ -4,20 +4,36 @@
 #include <llama.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <time.h>
 #include <vector>
 
 enum { BATCH = 2048, MICRO_BATCH = 512 };
 
-static double seconds_now()
+struct moment {
+    double wall, processor; /* seconds */
+};
+
+static double seconds_of(clockid_t clock)
 {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration<double>(now).count();
+    timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static moment moment_now()
+{
+    return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
+}
+
+static void print_since(const moment &begin)
+{
+    const moment end = moment_now();
+    printf("%.9f %.9f\n", end.wall - begin.wall, end.processor - begin.processor);
 }
 
 static void fail(const char *what)
@@ -127,10 +143,36 @@ static uint64_t hash_tokens(const std::vector<llama_token> &tokens)
     return hash;
 }
 
+static void read_or_step(peer &p, bool is_step, size_t n)
+{
+    const moment begin = moment_now();
+    const size_t each = is_step ? 1 : n;
+    for (size_t done = 0; done < n; done += each)
+        next(p, each);
+    print_since(begin);
+}
+
+/* Tokens beside the state, of which the file keeps as many as were fed. */
+static void save(const peer &p, const std::string &path)
+{
+    if (!llama_state_save_file(p.context, path.c_str(), p.tokens.data(), p.at))
+        fail("cannot save the state");
+    printf("%zu\n", p.at);
+}
+
+static void load(peer &p, const std::string &path)
+{
+    std::vector<llama_token> there(p.tokens.size());
+    llama_memory_clear(llama_get_memory(p.context), true);
+    if (!llama_state_load_file(p.context, path.c_str(), there.data(), there.size(), &p.at))
+        fail("cannot load the state");
+    printf("%zu\n", p.at);
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 5)
-        fail("usage: compare_peer MODEL TEXT THREADS CONTEXT");
+    if (argc != 6)
+        fail("usage: compare_peer MODEL TEXT THREADS CONTEXT STATES");
     peer p = open_peer(argv[1], atoi(argv[3]), (uint32_t)atoi(argv[4]));
     tokenize(p, read_file(argv[2]));
     printf("%zu %016" PRIx64 "\n", p.tokens.size(), hash_tokens(p.tokens));
@@ -138,16 +180,15 @@ int main(int argc, char **argv)
     char word[16];
     size_t n;
     while (scanf("%15s %zu", word, &n) == 2) {
-        const std::string command = word;
-        if (command == "say") {
+        const std::string command = word, state = std::string(argv[5]) + "/peer-" + std::to_string(n);
+        if (command == "say")
             say(p, n);
-        } else {
-            const double begin = seconds_now();
-            const size_t each = command == "step" ? 1 : n;
-            for (size_t done = 0; done < n; done += each)
-                next(p, each);
-            printf("%.9f\n", seconds_now() - begin);
-        }
+        else if (command == "save")
+            save(p, state);
+        else if (command == "load")
+            load(p, state);
+        else
+            read_or_step(p, command == "step", n);
         fflush(stdout);
     }
     llama_free(p.context);
