@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa_threads: a pool that runs the parts of one layer. Workers sleep on a condition while idle; between phases they meet
- * at a barrier of the same kind. One mutex guards all of it: a layer has a handful of phases, so it is never contended
- * for long, and no bit of a result depends on who runs which part. */
+/* qsa_threads: a pool that runs the parts of one layer. A layer has a handful of phases, between which all threads meet.
+ * Whoever has to wait watches for a moment what it waits for, giving way to any other thread, and then sleeps on a
+ * condition: the next phase is nearly always there at once, and waking a sleeping thread takes as long as a small phase.
+ * So an idle pool sleeps. No bit of a result depends on who runs which part. */
+#if !defined(_POSIX_C_SOURCE)
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#endif
 #include "base/memory.h"
 #include "base/status.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <qsa/threads.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct pool_worker {
     qsa_threads *pool;
@@ -16,46 +23,102 @@ typedef struct pool_worker {
     pthread_t thread;
 } pool_worker;
 
+enum { WATCH_NS = 50000 };
+
 struct qsa_threads {
-    uint32_t count; /* parts: the workers and the caller */
-    pthread_mutex_t mutex;
+    uint32_t count;             /* parts: the workers and the caller */
+    atomic_uint_fast64_t round; /* counts phases handed out; a worker runs each once. The last one: stop */
+    atomic_uint running;        /* workers that have not finished the round */
+    pthread_mutex_t mutex;      /* guards sleeping and waking */
     pthread_cond_t work, done;
-    uint64_t round; /* counts phases handed out; a worker runs each once */
-    uint32_t running;
-    bool stop;
+    uint32_t sleeping; /* workers that wait for `work` */
+    bool caller_sleeps;
+    bool stop; /* these three belong to a round: written before it is handed out */
     qsa_step *step;
     uint32_t phase;
     pool_worker workers[]; /* [count - 1] */
 };
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Waits for a round after `seen` and returns it. */
+static uint64_t await_round(qsa_threads *pool, uint64_t seen)
+{
+    uint64_t round;
+    const int64_t until = now_ns() + WATCH_NS;
+    while ((round = atomic_load_explicit(&pool->round, memory_order_acquire)) == seen && now_ns() < until)
+        sched_yield();
+    if (round != seen)
+        return round;
+    pthread_mutex_lock(&pool->mutex);
+    pool->sleeping++;
+    while ((round = atomic_load_explicit(&pool->round, memory_order_acquire)) == seen)
+        pthread_cond_wait(&pool->work, &pool->mutex);
+    pool->sleeping--;
+    pthread_mutex_unlock(&pool->mutex);
+    return round;
+}
+
+/* Waits until no worker runs. */
+static void await_workers(qsa_threads *pool)
+{
+    const int64_t until = now_ns() + WATCH_NS;
+    while (atomic_load_explicit(&pool->running, memory_order_acquire) > 0 && now_ns() < until)
+        sched_yield();
+    if (atomic_load_explicit(&pool->running, memory_order_acquire) == 0)
+        return;
+    pthread_mutex_lock(&pool->mutex);
+    pool->caller_sleeps = true;
+    while (atomic_load_explicit(&pool->running, memory_order_acquire) > 0)
+        pthread_cond_wait(&pool->done, &pool->mutex);
+    pool->caller_sleeps = false;
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* The last worker of a round wakes the caller. */
+static void finish_round(qsa_threads *pool)
+{
+    if (atomic_fetch_sub_explicit(&pool->running, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->caller_sleeps)
+        pthread_cond_signal(&pool->done);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* Under the mutex, so that no worker falls asleep between looking and sleeping. */
+static void hand_out_round(qsa_threads *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    atomic_fetch_add_explicit(&pool->round, 1, memory_order_release);
+    if (pool->sleeping > 0)
+        pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+}
 
 static void *worker_main(void *argument)
 {
     pool_worker *worker = argument;
     qsa_threads *pool = worker->pool;
     uint64_t seen = 0;
-    pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        while (!pool->stop && pool->round == seen)
-            pthread_cond_wait(&pool->work, &pool->mutex);
+        seen = await_round(pool, seen);
         if (pool->stop)
-            break;
-        seen = pool->round;
-        pthread_mutex_unlock(&pool->mutex);
+            return NULL;
         (void)qsa_layer_phase(pool->step, pool->phase, worker->part, pool->count); /* the error is sticky in the step */
-        pthread_mutex_lock(&pool->mutex);
-        if (--pool->running == 0)
-            pthread_cond_signal(&pool->done);
+        finish_round(pool);
     }
-    pthread_mutex_unlock(&pool->mutex);
-    return NULL;
 }
 
 static void stop_workers(qsa_threads *pool, uint32_t started)
 {
-    pthread_mutex_lock(&pool->mutex);
     pool->stop = true;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->mutex);
+    hand_out_round(pool);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(pool->workers[i].thread, NULL);
 }
@@ -107,18 +170,12 @@ uint32_t qsa_threads_count(const qsa_threads *pool)
 
 static qsa_status run_phase(qsa_threads *pool, qsa_step *step, uint32_t phase)
 {
-    pthread_mutex_lock(&pool->mutex);
     pool->step = step;
     pool->phase = phase;
-    pool->running = pool->count - 1;
-    pool->round++;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->mutex);
-    qsa_status status = qsa_layer_phase(step, phase, 0, pool->count);
-    pthread_mutex_lock(&pool->mutex);
-    while (pool->running > 0)
-        pthread_cond_wait(&pool->done, &pool->mutex);
-    pthread_mutex_unlock(&pool->mutex);
+    atomic_store_explicit(&pool->running, pool->count - 1, memory_order_relaxed);
+    hand_out_round(pool);
+    const qsa_status status = qsa_layer_phase(step, phase, 0, pool->count);
+    await_workers(pool);
     return status;
 }
 

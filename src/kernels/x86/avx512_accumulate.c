@@ -2,11 +2,11 @@
 /* p.v over a row (SPEC section 6, rule 4). Lanes are dimensions: a strip of 32, times up to twelve heads. Tokens are
  * taken in blocks that all strips pass over; between blocks the chains wait in memory, exact there, with their lanes in
  * the order of qsa_wide_load. While one block is worked on the next is fetched, a line or two per token and strip: asked
- * for in one burst, lines would wait for each other, and the arithmetic for them (measured: 0.39 of the peak, not 0.60,
+ * for in one burst, lines would wait for each other, and the arithmetic for them (measured: 0.39 of the peak, not 0.68,
  * for rows out of 131,072 tokens). */
 #include "kernels/x86/avx512.h"
 
-enum { HALF = 16, STRIP = 32, HEADS = 12, BLOCK = 64, PIECE = 8, LINE_BYTES = 64, MOST_STRIPS = 32 };
+enum { HALF = 16, STRIP = 32, HEADS = 12, BLOCK = 64, PIECES = 8, LINE_BYTES = 64, MOST_STRIPS = 32 };
 /* The p of three heads share an address register: more than that need the steps 0, 1 and 2 times the stride, and the
  * twelve addresses of twelve heads are more than there are registers. */
 enum { THREE = 3 };
@@ -21,10 +21,12 @@ typedef struct problem {
     size_t out_stride;
 } problem;
 
-/* Tokens begin .. end of the row, and what is fetched meanwhile: for each PIECE tokens as many shares from an address on. */
+/* Tokens begin .. end of the row, and what is fetched meanwhile: BLOCK / PIECES shares each from PIECES addresses on, which
+ * lie every `stride` places. */
 typedef struct block {
     uint32_t begin, end;
-    const char *const *next; /* [BLOCK / PIECE] */
+    const char *const *next;
+    size_t stride;
 } block;
 
 /* 32 dimensions from d on, and where their chains wait between blocks: [HEADS][STRIP]. */
@@ -41,10 +43,11 @@ QSA_INLINE size_t share_bytes(enum qsa_element type)
                                       : STRIP * sizeof(uint16_t);
 }
 
-/* Asks for share number i of what comes next. */
-QSA_INLINE void fetch_share(const char *const *next, size_t i, enum qsa_element type)
+/* Asks for share number i of what comes next. Neighbours in time lie in PIECES different rows: so many streams are read
+ * faster than one. */
+QSA_INLINE void fetch_share(const block *b, size_t i, enum qsa_element type)
 {
-    const char *share = next[i / PIECE] + i % PIECE * share_bytes(type);
+    const char *share = b->next[i % PIECES * b->stride] + i / PIECES * share_bytes(type);
     _mm_prefetch(share, _MM_HINT_T1);
     if (type == QSA_ELEMENT_F32)
         _mm_prefetch(share + LINE_BYTES, _MM_HINT_T1);
@@ -67,7 +70,7 @@ QSA_INLINE void strip_block(const problem *a, uint32_t heads, const strip *s, co
         p[h / THREE] = a->p + h * stride;
     for (size_t j = b->begin; j < b->end; j++) {
         qsa_wide_pair v = qsa_wide_load(a->v[j], s->d, type);
-        fetch_share(b->next, j - b->begin, type);
+        fetch_share(b, j - b->begin, type);
         QSA_UNROLL
         for (uint32_t h = 0; h < heads; h++) {
             __m512 ph = _mm512_set1_ps(p[h / THREE][h % THREE * stride + j]);
@@ -124,19 +127,19 @@ static void finish_strip(const problem *a, uint32_t heads, const strip *s, enum 
     }
 }
 
-/* The rows from token `begin` on, dealt out over the strips of the block before: [strips][BLOCK / PIECE]. A row has as many
- * shares as there are strips; past the last row comes one that is in cache. With as many strips as PIECE has tokens, the
- * released shape, the rows' own addresses are the answer. */
+/* The rows from token `begin` on, cut into pieces that are dealt out over the strips of the block before: [PIECES][strips],
+ * in order. A row has as many shares as there are strips; past the last row comes one that is in cache. With PIECES strips,
+ * the released shape, the rows' own addresses are the answer. */
 static const char *const *deal_out(const problem *a, uint32_t begin, enum qsa_element type, const char **out)
 {
     const void *const *const v = a->v;
     const uint32_t n = a->n, strips = a->dim / STRIP;
-    if (strips == PIECE && n - begin >= BLOCK)
+    if (strips == PIECES && n - begin >= BLOCK)
         return (const char *const *)(v + begin);
     uint32_t row = begin, share = 0;
-    for (uint32_t i = 0; i < strips * (BLOCK / PIECE); i++) {
+    for (uint32_t i = 0; i < PIECES * strips; i++) {
         out[i] = (const char *)v[row < n ? row : 0] + share * share_bytes(type);
-        for (share += PIECE; share >= strips; share -= strips)
+        for (share += BLOCK / PIECES; share >= strips; share -= strips)
             row++;
     }
     return out;
@@ -145,13 +148,13 @@ static const char *const *deal_out(const problem *a, uint32_t begin, enum qsa_el
 /* The strips that begin at first, first + STRIP, ... before end, of as many heads as go together, block by block. */
 static void strips(const problem *a, uint32_t heads, uint32_t first, uint32_t end, enum qsa_element type)
 {
-    const char *next[MOST_STRIPS * (BLOCK / PIECE)];
+    const char *next[PIECES * MOST_STRIPS];
     _Alignas(LINE_BYTES) float waiting[MOST_STRIPS * HEADS * STRIP];
     for (uint32_t begin = 0; begin < a->n; begin += BLOCK) {
-        block b = {.begin = begin, .end = a->n - begin < BLOCK ? a->n : begin + BLOCK};
+        block b = {.begin = begin, .end = a->n - begin < BLOCK ? a->n : begin + BLOCK, .stride = a->dim / STRIP};
         b.next = deal_out(a, b.end, type, next);
         strip s = {first, waiting};
-        for (; s.d < end; s.d += STRIP, s.waiting += HEADS * STRIP, b.next += BLOCK / PIECE) {
+        for (; s.d < end; s.d += STRIP, s.waiting += HEADS * STRIP, b.next++) {
             strip_block_of(a, heads, &s, &b, type);
             if (b.end == a->n)
                 finish_strip(a, heads, &s, type);

@@ -4,7 +4,8 @@
  * so a strip of the released shape is two tiles. */
 #include "kernels/x86/avx512.h"
 
-enum { HALF = 16, STRIP = 32, ROWS = 12 };
+/* Three rows of q share an address register: the twelve addresses of twelve rows are more than there are. */
+enum { HALF = 16, STRIP = 32, ROWS = 12, THREE = 3 };
 
 /* What is scored, as the caller has it. */
 typedef struct problem {
@@ -43,13 +44,18 @@ QSA_INLINE void dots(const float *q, uint32_t rows, uint32_t dim, const keys *k,
     QSA_UNROLL
     for (uint32_t r = 0; r < rows; r++)
         s[r].v[0] = s[r].v[1] = _mm512_setzero_ps();
-    for (uint32_t d = 0; d < dim; d++) {
+    const size_t row = dim;
+    const float *three[ROWS / THREE];
+    QSA_UNROLL
+    for (uint32_t r = 0; r < rows; r += THREE)
+        three[r / THREE] = q + r * row;
+    for (size_t d = 0; d < dim; d++) {
         qsa_wide_pair key = load_keys(k, d * k->stride, type);
         _mm_prefetch((const char *)k->next[0] + d * row_bytes, _MM_HINT_T0);
         _mm_prefetch((const char *)k->next[1] + d * row_bytes, _MM_HINT_T0);
         QSA_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
-            __m512 qd = _mm512_set1_ps(q[(size_t)r * dim + d]);
+            __m512 qd = _mm512_set1_ps(three[r / THREE][r % THREE * row + d]);
             s[r].v[0] = _mm512_fmadd_ps(qd, key.v[0], s[r].v[0]);
             s[r].v[1] = _mm512_fmadd_ps(qd, key.v[1], s[r].v[1]);
         }
