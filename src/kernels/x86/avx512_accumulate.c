@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* p.v over a row (SPEC section 6, rule 4). Lanes are dimensions: a strip of 32, times up to twelve heads. Tokens are
- * taken in blocks that all strips pass over; between blocks the chains wait in memory, exact there, with their lanes in
- * the order of qsa_wide_load. While one block is worked on the next is fetched, a line or two per token and strip: asked
- * for in one burst, lines would wait for each other, and the arithmetic for them (measured: 0.39 of the peak, not 0.68,
- * for rows out of 131,072 tokens). */
+ * taken in blocks that all strips pass over, fetching the next one; between blocks the chains wait in memory, exact there,
+ * with their lanes in the order of qsa_wide_load. */
+#include "kernels/x86/ahead.h"
 #include "kernels/x86/avx512.h"
 
-enum { HALF = 16, STRIP = 32, HEADS = 12, BLOCK = 64, PIECES = 8, LINE_BYTES = 64, MOST_STRIPS = 32 };
+enum { HALF = 16, STRIP = QSA_AHEAD_DIMS, HEADS = 12, BLOCK = QSA_AHEAD_ROWS, MOST_STRIPS = QSA_AHEAD_MOST };
 /* The p of three heads share an address register: more than that need the steps 0, 1 and 2 times the stride, and the
  * twelve addresses of twelve heads are more than there are registers. */
 enum { THREE = 3 };
@@ -21,12 +20,10 @@ typedef struct problem {
     size_t out_stride;
 } problem;
 
-/* Tokens begin .. end of the row, and what is fetched meanwhile: BLOCK / PIECES shares each from PIECES addresses on, which
- * lie every `stride` places. */
+/* Tokens begin .. end of the row, and what is fetched meanwhile. */
 typedef struct block {
     uint32_t begin, end;
-    const char *const *next;
-    size_t stride;
+    qsa_ahead ahead;
 } block;
 
 /* 32 dimensions from d on, and where their chains wait between blocks: [HEADS][STRIP]. */
@@ -34,24 +31,6 @@ typedef struct strip {
     uint32_t d;
     float *waiting;
 } strip;
-
-/* A strip's share of a row: 64 bytes of bf16. */
-QSA_INLINE size_t share_bytes(enum qsa_element type)
-{
-    return type == QSA_ELEMENT_F32    ? STRIP * sizeof(float)
-           : type == QSA_ELEMENT_Q8_0 ? QSA_V_CHUNK_BYTES
-                                      : STRIP * sizeof(uint16_t);
-}
-
-/* Asks for share number i of what comes next. Neighbours in time lie in PIECES different rows: so many streams are read
- * faster than one. */
-QSA_INLINE void fetch_share(const block *b, size_t i, enum qsa_element type)
-{
-    const char *share = b->next[i % PIECES * b->stride] + i / PIECES * share_bytes(type);
-    _mm_prefetch(share, _MM_HINT_T1);
-    if (type == QSA_ELEMENT_F32)
-        _mm_prefetch(share + LINE_BYTES, _MM_HINT_T1);
-}
 
 /* A block of a strip: takes the chains up, unless it is the first, goes on with them and puts them back. */
 QSA_INLINE void strip_block(const problem *a, uint32_t heads, const strip *s, const block *b, enum qsa_element type)
@@ -70,7 +49,7 @@ QSA_INLINE void strip_block(const problem *a, uint32_t heads, const strip *s, co
         p[h / THREE] = a->p + h * stride;
     for (size_t j = b->begin; j < b->end; j++) {
         qsa_wide_pair v = qsa_wide_load(a->v[j], s->d, type);
-        fetch_share(b, j - b->begin, type);
+        qsa_ahead_fetch(&b->ahead, j - b->begin, type);
         QSA_UNROLL
         for (uint32_t h = 0; h < heads; h++) {
             __m512 ph = _mm512_set1_ps(p[h / THREE][h % THREE * stride + j]);
@@ -127,34 +106,16 @@ static void finish_strip(const problem *a, uint32_t heads, const strip *s, enum 
     }
 }
 
-/* The rows from token `begin` on, cut into pieces that are dealt out over the strips of the block before: [PIECES][strips],
- * in order. A row has as many shares as there are strips; past the last row comes one that is in cache. With PIECES strips,
- * the released shape, the rows' own addresses are the answer. */
-static const char *const *deal_out(const problem *a, uint32_t begin, enum qsa_element type, const char **out)
-{
-    const void *const *const v = a->v;
-    const uint32_t n = a->n, strips = a->dim / STRIP;
-    if (strips == PIECES && n - begin >= BLOCK)
-        return (const char *const *)(v + begin);
-    uint32_t row = begin, share = 0;
-    for (uint32_t i = 0; i < PIECES * strips; i++) {
-        out[i] = (const char *)v[row < n ? row : 0] + share * share_bytes(type);
-        for (share += BLOCK / PIECES; share >= strips; share -= strips)
-            row++;
-    }
-    return out;
-}
-
 /* The strips that begin at first, first + STRIP, ... before end, of as many heads as go together, block by block. */
 static void strips(const problem *a, uint32_t heads, uint32_t first, uint32_t end, enum qsa_element type)
 {
-    const char *next[PIECES * MOST_STRIPS];
-    _Alignas(LINE_BYTES) float waiting[MOST_STRIPS * HEADS * STRIP];
+    const char *pieces[QSA_AHEAD_PIECES * QSA_AHEAD_MOST];
+    _Alignas(QSA_AHEAD_LINE_BYTES) float waiting[MOST_STRIPS * HEADS * STRIP];
     for (uint32_t begin = 0; begin < a->n; begin += BLOCK) {
-        block b = {.begin = begin, .end = a->n - begin < BLOCK ? a->n : begin + BLOCK, .stride = a->dim / STRIP};
-        b.next = deal_out(a, b.end, type, next);
+        block b = {begin, a->n - begin < BLOCK ? a->n : begin + BLOCK, {0}};
+        b.ahead = qsa_ahead_of(a->v, a->n, b.end, a->dim, type, pieces);
         strip s = {first, waiting};
-        for (; s.d < end; s.d += STRIP, s.waiting += HEADS * STRIP, b.next++) {
+        for (; s.d < end; s.d += STRIP, s.waiting += HEADS * STRIP, b.ahead.next++) {
             strip_block_of(a, heads, &s, &b, type);
             if (b.end == a->n)
                 finish_strip(a, heads, &s, type);
