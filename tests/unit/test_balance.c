@@ -1,6 +1,7 @@
 /* How evenly the phases deal out their work over parts, by multiply-adds that a counting table of kernels sees; never by
- * time. The unit of a phase is what it does not cut: a part may have one more of them than its share. (What a merge of
- * ranges costs in phase 2 is comparisons, not multiply-adds, and a query's own.) */
+ * time. The unit of a phase is what it does not cut: a part may have one more of them than its share. Parts run
+ * one after another, so that none finds another's work begun and helps with it: what is seen is the share each starts
+ * with. (What a merge of ranges costs in phase 2 is comparisons, not multiply-adds, and a query's own.) */
 #include "world.h"
 
 #include "cache/cache.h"
