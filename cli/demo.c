@@ -33,7 +33,7 @@ static void print_usage(void)
         "Makes a small real model (once, in the cache folder), reads it a ledger of access codes and asks for some of\n"
         "them, each after the ledger alone. Exits with 1 unless every answer is right.\n"
         "\n"
-        "      --tokens N      length of the ledger in tokens; default 32768\n"
+        "      --tokens N      length of the ledger in tokens, 1 to 262048; default 32768\n"
         "      --questions N   1 to 1000; default 8\n"
         "      --seed N        chooses ledger and questions; default 1\n",
         stdout);
@@ -200,8 +200,14 @@ static bool open_session(demo *d)
 {
     const qsa_sampler_options greedy = {.top_p = 1};
     qsa_context_options options = d->r->context;
-    options.context = d->r->tokens + (uint32_t)sizeof(qsa_question); /* room for question and answer */
+    const uint32_t room = sizeof(qsa_question); /* for question and answer */
     qsa_model_get_info(d->model, &d->info);
+    if (d->r->tokens > d->info.context - room) {
+        options_say(COMMAND, "option --tokens is %" PRIu32 ": a context of %" PRIu32 " tokens has room for %" PRIu32,
+                    d->r->tokens, d->info.context, d->info.context - room);
+        return false;
+    }
+    options.context = d->r->tokens + room;
     d->logits = memory_new(d->info.vocabulary, sizeof *d->logits);
     if (qsa_context_create(d->model, &options, &d->context) == QSA_OK &&
         qsa_session_open(d->context, &d->session) == QSA_OK &&

@@ -21,18 +21,17 @@ typedef struct range {
 static const range ranges[RANGES] = {{0, COLUMNS}, {0, 1},  {9, 1},  {20, 1}, {36, 1}, {0, 2},   {11, 2},
                                      {35, 2},      {33, 3}, {32, 4}, {30, 5}, {29, 8}, {21, 16}, {6, 31}};
 
-/* The first rows of a matrix, as a tensor of a trial's context. */
 typedef struct trial {
     struct ggml_context *context;
-    struct ggml_tensor *rows;
-    const float *x;       /* [COLUMNS][inner] */
-    float *found[RANGES]; /* [n][ROWS] */
+    struct ggml_tensor *rows; /* of a matrix */
+    const float *x;           /* [COLUMNS][inner] */
+    float *found[RANGES];     /* [n][ROWS] */
 } trial;
 
-/* What the columns of all ranges, ggml's scratch and the results take, and some for the names. */
+/* What two trials take: the columns of all ranges, ggml's scratch, rows and results; and some for the names. */
 static size_t trial_bytes(const struct ggml_tensor *matrix)
 {
-    return (size_t)matrix->ne[0] * sizeof(float) * COLUMNS * 12 + ((size_t)2 << 20);
+    return 2 * (size_t)matrix->ne[0] * sizeof(float) * COLUMNS * 12 + ((size_t)4 << 20);
 }
 
 static void fill(float *out, int64_t n)
@@ -108,20 +107,64 @@ static verdict compare(const trial *t)
     return found;
 }
 
-static verdict try_in(struct ggml_context *c, const struct ggml_tensor *matrix, const float *x, lone_products *products)
+static verdict run_trial(trial *t, lone_products *products)
 {
-    const int64_t all = matrix->ne[1] * matrix->ne[2];
-    ggml_set_no_alloc(c, true);
-    trial t = {.context = c, .x = x};
-    t.rows = ggml_new_tensor_2d(c, matrix->type, matrix->ne[0], all < ROWS ? all : ROWS);
-    ggml_set_no_alloc(c, false);
-    t.rows->data = matrix->data;
-    const verdict in_a_graph = run_in_a_graph(&t) ? compare(&t) : DIFFERENT;
+    const verdict in_a_graph = run_in_a_graph(t) ? compare(t) : DIFFERENT;
     if (in_a_graph == DIFFERENT || in_a_graph == NOT_FINITE) {
         return in_a_graph;
     }
-    const verdict alone = run_alone(&t, products) ? compare(&t) : DIFFERENT;
+    const verdict alone = run_alone(t, products) ? compare(t) : DIFFERENT;
     return alone > in_a_graph ? alone : in_a_graph;
+}
+
+/* ---- one matrix ---- */
+
+/* Its first rows. What they hold may be special, such as zeros, for which every order of a sum gives the same. */
+static struct ggml_tensor *rows_of(struct ggml_context *c, const struct ggml_tensor *matrix)
+{
+    const int64_t all = matrix->ne[1] * matrix->ne[2];
+    ggml_set_no_alloc(c, true);
+    struct ggml_tensor *rows = ggml_new_tensor_2d(c, matrix->type, matrix->ne[0], all < ROWS ? all : ROWS);
+    ggml_set_no_alloc(c, false);
+    rows->data = matrix->data;
+    return rows;
+}
+
+/* Types that take no time to quantise. */
+static bool is_quick(enum ggml_type type)
+{
+    static const enum ggml_type quick[] = {
+        GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
+        GGML_TYPE_Q8_0, GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
+    for (size_t i = 0; i < sizeof quick / sizeof quick[0]; i++) {
+        if (quick[i] == type) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Random rows of the same type and length; x [ROWS * inner] is where they come from. */
+static struct ggml_tensor *random_rows(struct ggml_context *c, const struct ggml_tensor *matrix, const float *x)
+{
+    struct ggml_tensor *rows = ggml_new_tensor_2d(c, matrix->type, matrix->ne[0], ROWS);
+    ggml_quantize_chunk(matrix->type, x, rows->data, 0, ROWS, matrix->ne[0], NULL);
+    return rows;
+}
+
+/* x [COLUMNS][inner], of random numbers. */
+static verdict try_in(struct ggml_context *c, const struct ggml_tensor *matrix, const float *x, lone_products *products)
+{
+    trial t = {.context = c, .rows = rows_of(c, matrix), .x = x};
+    const verdict found = run_trial(&t, products);
+    if (found == DIFFERENT || found == NOT_FINITE) {
+        return found;
+    }
+    if (!is_quick(matrix->type)) {
+        return EQUAL_FROM_LEAST; /* for all that is known */
+    }
+    t.rows = random_rows(c, matrix, x);
+    return run_trial(&t, products);
 }
 
 static qsa_status check_matrix(const struct ggml_tensor *matrix, lone_products *products, int64_t *out_least_columns)

@@ -3,6 +3,7 @@
  * against ggml's. */
 #include "support.h"
 
+#include "model/batch_check.h"
 #include "model/delta.h"
 #include "model/elementwise.h"
 #include "model/experts.h"
@@ -356,6 +357,35 @@ static void hyper_connections_read_what_the_formula_says(void **state)
     }
 }
 
+/* ---- batches ---- */
+
+/* What is found of f32 matrices with these values; NULL: zeros. */
+static int64_t least_columns_of(const float *values)
+{
+    enum { INNER = 256, MATRIX_ROWS = 32 };
+    struct ggml_context *c = ggml_init((struct ggml_init_params){.mem_size = 1 << 20});
+    struct ggml_tensor *matrix = ggml_set_zero(ggml_new_tensor_2d(c, GGML_TYPE_F32, INNER, MATRIX_ROWS));
+    if (values != NULL)
+        memcpy(matrix->data, values, ggml_nbytes(matrix));
+    int64_t found[GGML_TYPE_COUNT];
+    assert_int_equal(batch_check(c, found), QSA_OK);
+    for (int i = 0; i < GGML_TYPE_COUNT; i++)
+        assert_true(found[i] == 1 || (i == GGML_TYPE_F32 && found[i] == LEAST_COLUMNS));
+    ggml_free(c);
+    return found[GGML_TYPE_F32];
+}
+
+/* Sums of zeros are equal in any order: that must not pass for a proof. */
+static void a_matrix_of_zeros_proves_nothing(void **state)
+{
+    (void)state;
+    matrix_library_init();
+    float *values = test_alloc(256 * 32, sizeof *values);
+    test_fill(3, values, 256 * 32);
+    assert_int_equal(least_columns_of(NULL), least_columns_of(values));
+    free(values);
+}
+
 static void threads_can_be_probed(void **state)
 {
     (void)state;
@@ -366,10 +396,15 @@ static void threads_can_be_probed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exp_is_close_everywhere),      cmocka_unit_test(sigmoid_stays_within_its_limits),
-        cmocka_unit_test(shares_cover_everything_once), cmocka_unit_test(choice_breaks_ties_by_the_lowest_index),
-        cmocka_unit_test(choice_equals_a_stable_sort),  cmocka_unit_test(ngram_history_ends_at_the_last_end_of_text),
-        cmocka_unit_test(delta_net_agrees_with_ggml),   cmocka_unit_test(hyper_connections_read_what_the_formula_says),
+        cmocka_unit_test(exp_is_close_everywhere),
+        cmocka_unit_test(sigmoid_stays_within_its_limits),
+        cmocka_unit_test(shares_cover_everything_once),
+        cmocka_unit_test(choice_breaks_ties_by_the_lowest_index),
+        cmocka_unit_test(choice_equals_a_stable_sort),
+        cmocka_unit_test(ngram_history_ends_at_the_last_end_of_text),
+        cmocka_unit_test(delta_net_agrees_with_ggml),
+        cmocka_unit_test(hyper_connections_read_what_the_formula_says),
+        cmocka_unit_test(a_matrix_of_zeros_proves_nothing),
         cmocka_unit_test(threads_can_be_probed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
