@@ -30,7 +30,7 @@ run: ## the main job: make a small real model, read it a long ledger, ask it eig
 	@$(call build_folder,$(PRESET))/qsa demo
 
 test: ## build everything and run every test
-	@tools/setup.sh
+	@tools/setup.sh test
 	@$(call configure,$(PRESET))
 	@$(call compile,$(PRESET))
 	@$(call ctest,$(PRESET))

@@ -11,5 +11,6 @@ int cmd_inspect(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_devices(int argc, char **argv);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
+#include "devices.h"
 #include "memory.h"
 
 #include <stdlib.h>
@@ -53,6 +54,7 @@ qsa_config feed_config(const golden_case *c, qsa_norm_weights *norms)
                                 .index_q = c->index_q_norm,
                                 .index_k = c->index_k_norm};
     config.norms = norms;
+    config.device = device_in_use();
     config.capacity_tokens = c->n + UINT64_C(3) * QSA_PAGE_TOKENS;
     config.max_step_tokens = c->n < QSA_MAX_STEP_TOKENS ? c->n : QSA_MAX_STEP_TOKENS;
     return config;

@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "commands.h"
+#include "devices.h"
 #include "options.h"
 
 #include <inttypes.h>
@@ -11,8 +12,8 @@
 #include <stdlib.h>
 
 static const char USAGE[] =
-    "usage: qsa verify [--quick]\n"
-    "       qsa verify --golden FOLDER\n"
+    "usage: qsa verify [--quick] [--device NAME]\n"
+    "       qsa verify --golden FOLDER [--device NAME]\n"
     "\n"
     "Compares what libqsa computes on this machine with what it must be: a second, naive implementation, its own\n"
     "results by every other way (instruction set, parts, chunks, verbs), dense attention. Takes less than a minute "
@@ -22,17 +23,19 @@ static const char USAGE[] =
     "  --quick          fewer and shorter cases: a few seconds\n"
     "  --golden FOLDER  replay every recorded case in a folder instead, in the format of tests/golden/README.md:\n"
     "                   a line per file and a total\n"
+    "  --device NAME    host (default), opencl or opencl:N, as `qsa devices` lists them\n"
     "  --help           this text\n";
 
 typedef struct request {
     bool quick, help;
-    const char *golden;
+    const char *golden, *device;
 } request;
 
 static bool parse(int argc, char **argv, request *out)
 {
     static const struct option longs[] = {{"quick", no_argument, NULL, 256},
                                           {"golden", required_argument, NULL, 257},
+                                          {"device", required_argument, NULL, 258},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     const options o = {"verify", argc, argv, "h", longs, NULL};
@@ -44,6 +47,8 @@ static bool parse(int argc, char **argv, request *out)
         out->help |= option == 'h';
         if (option == 257)
             out->golden = optarg;
+        if (option == 258)
+            out->device = optarg;
     }
     if (out->golden && out->quick) {
         options_say("verify", "--golden and --quick do not go together");
@@ -71,6 +76,7 @@ static const char *isa_in_use(void)
     qsa_config_init(&config);
     config.capacity_tokens = QSA_PAGE_TOKENS;
     config.max_step_tokens = 1;
+    config.device = device_in_use();
     qsa_cache *cache;
     if (qsa_cache_create(&config, &cache) != QSA_OK)
         return NULL;
@@ -91,8 +97,9 @@ static int run_lane(bool quick)
     printf("%-48s %12s  %s\n", "check", "compared", "status");
     for (size_t i = 0; i < lane_check_count; i++)
         run_check(&lane_checks[i], quick, &total);
-    printf("%zu checks, %" PRIu64 " values compared, %" PRIu64 " differences; kernels %s, %.1f s\n", lane_check_count,
-           total.compared, total.differences, isa, clock_seconds() - begin);
+    char device[192];
+    printf("%zu checks, %" PRIu64 " values compared, %" PRIu64 " differences; %s, kernels %s, %.1f s\n",
+           lane_check_count, total.compared, total.differences, device_words(device), isa, clock_seconds() - begin);
     return total.differences ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -105,6 +112,8 @@ int cmd_verify(int argc, char **argv)
         fputs(USAGE, stdout);
         return EXIT_SUCCESS;
     }
+    if (request.device && !device_choose("verify", request.device))
+        return EXIT_FAILURE;
     if (request.golden)
         return golden_replay_folder(request.golden) ? EXIT_SUCCESS : EXIT_FAILURE;
     return run_lane(request.quick);

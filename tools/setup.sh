@@ -1,9 +1,10 @@
 #!/bin/sh
 # Installs what the build lacks, on Debian and its relatives, and says what.
 #
-# usage: tools/setup.sh [build|check|fuzz|ci]
+# usage: tools/setup.sh [build|test|check|fuzz|ci]
 #
-#   build   what `make`, `make run` and `make test` need (the default)
+#   build   what `make` and `make run` need (the default)
+#   test    an OpenCL device as well: PoCL, which runs on the processor
 #   check   clang-format and clang-tidy as well
 #   fuzz    clang with its sanitizers and libFuzzer as well
 #   ci      everything that .ci/run needs: clang, valgrind, the cross compiler and qemu-user as well
@@ -51,8 +52,24 @@ need_build() {
     need libjansson-dev header jansson.h
     need libxxhash-dev header xxhash.h
     need libcmocka-dev header cmocka.h
+    need opencl-c-headers header CL/cl.h
     need python3 command -v python3
     need python3-pip ggml_or_pip
+}
+
+# Any driver will do; PoCL where there is none.
+need_test() {
+    need_build
+    need ocl-icd-libopencl1 loader libOpenCL.so.1
+    need pocl-opencl-icd has_driver
+}
+
+loader() { # a library that the dynamic linker finds
+    /sbin/ldconfig -p | grep -q "$1"
+}
+
+has_driver() {
+    ls /etc/OpenCL/vendors/*.icd
 }
 
 need_check() {
@@ -74,6 +91,7 @@ need_fuzz() {
 
 need_ci() {
     need_check
+    need_test
     need clang command -v clang
     need valgrind command -v valgrind
     if [ "$(uname -m)" = x86_64 ]; then
@@ -88,11 +106,12 @@ need_ci() {
 
 case $what in
 build) need_build ;;
+test) need_test ;;
 check) need_check ;;
 fuzz) need_fuzz ;;
 ci) need_ci ;;
 *)
-    echo "setup: unknown argument '$what'; use build, check, fuzz or ci" >&2
+    echo "setup: unknown argument '$what'; use build, test, check, fuzz or ci" >&2
     exit 2
     ;;
 esac

@@ -6,7 +6,7 @@
  * budget + ratio tokens the result is dense attention, bit for bit; beyond it each query attends to its best groups and
  * its tail. The same bits come out for every instruction set, thread count, chunking and batch.
  *
- * Read on in the order of the flow: status, config, run, index, select, attend, cache, snapshot, step,
+ * Read on in the order of the flow: status, config, device, run, index, select, attend, cache, snapshot, step,
  * threads. */
 #ifndef QSA_QSA_H
 #define QSA_QSA_H
@@ -14,6 +14,7 @@
 #include <qsa/attend.h>
 #include <qsa/cache.h>
 #include <qsa/config.h>
+#include <qsa/device.h>
 #include <qsa/index.h>
 #include <qsa/run.h>
 #include <qsa/select.h>
