@@ -183,6 +183,15 @@ static void dots_case(uint64_t seed)
     free(q);
 }
 
+/* Below -126 E2 is +0: puts numbers on both sides of the edge, and on it, as far from the maximum, which becomes 0. */
+static void put_edge_of_e2(random_source *r, float *row, size_t n)
+{
+    const float edges[] = {-126.0f, nextafterf(-126.0f, 0.0f), nextafterf(-126.0f, -INFINITY)};
+    for (size_t j = 0; j < n; j++)
+        row[j] = random_chance(r, 2) ? RANDOM_OF(r, edges) : -fabsf(row[j]);
+    row[random_between(r, 0, n - 1)] = 0.0f;
+}
+
 /* Rows of logits as attention makes them, and stranger ones. NaN follows each row. */
 static float *logits(random_source *r, size_t heads, size_t n, size_t stride)
 {
@@ -193,6 +202,8 @@ static float *logits(random_source *r, size_t heads, size_t n, size_t stride)
         for (size_t j = 0; j < n; j++)
             if (fabsf(x[h * stride + j]) <= 1.0f)
                 x[h * stride + j] *= spread;
+        if (random_chance(r, 4))
+            put_edge_of_e2(r, x + h * stride, n);
         for (size_t j = n; j < stride; j++)
             x[h * stride + j] = NAN;
     }
