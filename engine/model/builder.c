@@ -34,16 +34,24 @@ static void run_repeat(struct ggml_tensor *out, int ith, int nth, void *user)
     }
 }
 
+/* Several matrices in turn multiply the same x. */
+static struct ggml_tensor *repeated(graph_builder *b, struct ggml_tensor *x)
+{
+    if (b->repeated_from != x) {
+        b->repeated_from = x;
+        b->repeated =
+            ggml_custom_4d(b->context, GGML_TYPE_F32, x->ne[0], LEAST_COLUMNS, 1, 1, &x, 1, run_repeat, 1, NULL);
+    }
+    return b->repeated;
+}
+
 struct ggml_tensor *matrix_product(graph_builder *b, struct ggml_tensor *weights, struct ggml_tensor *x)
 {
-    struct ggml_context *context = b->context;
     if (x->ne[1] >= b->weights->least_columns[weights->type]) {
-        return ggml_mul_mat(context, weights, x);
+        return ggml_mul_mat(b->context, weights, x);
     }
-    struct ggml_tensor *enough =
-        ggml_custom_4d(context, GGML_TYPE_F32, x->ne[0], LEAST_COLUMNS, 1, 1, &x, 1, run_repeat, 1, NULL);
-    struct ggml_tensor *product = ggml_mul_mat(context, weights, enough);
-    return ggml_view_2d(context, product, product->ne[0], x->ne[1], product->nb[1], 0);
+    struct ggml_tensor *product = ggml_mul_mat(b->context, weights, repeated(b, x));
+    return ggml_view_2d(b->context, product, product->ne[0], x->ne[1], product->nb[1], 0);
 }
 
 /* ---- parts ---- */

@@ -40,6 +40,7 @@ typedef struct graph_builder {
     part_clock *clock;       /* NULL: nobody takes the time */
     unsigned char *params;   /* of the custom nodes: must live as long as the graph */
     size_t params_used, params_bytes;
+    struct ggml_tensor *repeated_from, *repeated; /* the last x that had too few columns, and what stands for it */
 } graph_builder;
 
 /* Copies a custom node's parameters to where they live as long as the graph. */
