@@ -4,8 +4,8 @@
  *
  * usage: bench_strict [ISA]      of every vector table that runs here, or of one
  *
- * One JSON object per line: name, isa, kernel, value (the strict kernel's median), unit, ratio (value / probe), probe (the
- * fastest way's median), probe_unit, best (that way's name). The kernel "all" is what a layer of a decode step at 262,144
+ * One JSON object per line: name, isa, kernel, value (the strict kernel's median), unit, ratio (to the fastest way, median
+ * of the rounds'), probe (value / ratio), probe_unit, best (that way's name). The kernel "all" is what a layer of a decode step at 262,144
  * tokens consists of: the scan, two kv heads of row attention, norm and rotation of 24 heads. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "base/elementary.h"
@@ -187,22 +187,34 @@ typedef struct operation {
     int repeats; /* within one measurement */
 } operation;
 
-/* Medians of all ways, each measured once a round. */
-static void measure(const operation *o, const way *ways, int n, float *out, double *medians)
+static double median(const double *values)
 {
-    static double seconds[MOST_WAYS][ROUNDS];
+    double sorted[ROUNDS];
+    memcpy(sorted, values, sizeof sorted);
+    qsort(sorted, ROUNDS, sizeof(double), compare);
+    return sorted[ROUNDS / 2];
+}
+
+/* Seconds of every way in every round. */
+static void measure(const operation *o, const way *ways, int n, float *out, double seconds[MOST_WAYS][ROUNDS])
+{
     for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < n; i++) {
-            const way *w = &ways[(i + round) % n];
+            const int w = (i + round) % n;
             const double begin = now();
             for (int repeat = 0; repeat < o->repeats; repeat++)
-                w->run(w, out);
-            seconds[(i + round) % n][round] = (now() - begin) / o->repeats;
+                ways[w].run(&ways[w], out);
+            seconds[w][round] = (now() - begin) / o->repeats;
         }
-    for (int i = 0; i < n; i++) {
-        qsort(seconds[i], ROUNDS, sizeof(double), compare);
-        medians[i] = seconds[i][ROUNDS / 2];
-    }
+}
+
+/* How many times longer the strict way takes: of neighbours in time, so that a machine that slows down does no harm. */
+static double ratio_to(const double *strict, const double *other)
+{
+    double ratios[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++)
+        ratios[round] = strict[round] / other[round];
+    return median(ratios);
 }
 
 static void print_line(const char *isa, const char *kernel, double strict, double best, const char *best_name)
@@ -231,19 +243,20 @@ static sums race(const operation *o, way *ways, int n)
             fprintf(stderr, "bench_strict: %s, %s: '%s' computes something else and is left out\n",
                     ways[0].kernels->isa, o->name, ways[i].name);
     }
-    double medians[MOST_WAYS];
-    measure(o, ways, kept, out, medians);
-    int best = 1;
-    for (int i = 2; i < kept; i++)
-        best = medians[i] < medians[best] ? i : best;
     if (kept == 1) {
         fprintf(stderr, "bench_strict: %s: nothing to compare with\n", o->name);
         exit(1);
     }
-    print_line(ways[0].kernels->isa, o->name, medians[0], medians[best], ways[best].name);
+    static double seconds[MOST_WAYS][ROUNDS];
+    measure(o, ways, kept, out, seconds);
+    int best = 1;
+    for (int i = 2; i < kept; i++)
+        best = ratio_to(seconds[0], seconds[i]) > ratio_to(seconds[0], seconds[best]) ? i : best;
+    const double strict = median(seconds[0]), least = strict / ratio_to(seconds[0], seconds[best]);
+    print_line(ways[0].kernels->isa, o->name, strict, least, ways[best].name);
     free(expected);
     free(out);
-    return (sums){medians[0], medians[best]};
+    return (sums){strict, least};
 }
 
 /* A kernel that has no other way than its own source in the free build. */
