@@ -11,7 +11,7 @@
 
 enum {
     QSA_SCAN_QUERIES = 8, /* queries that share the load of a tile */
-    QSA_SCAN_TILES = 16   /* tiles scored between two looks at the threshold */
+    QSA_SCAN_TILES = 32   /* tiles that so many queries score between two looks at the threshold; fewer, more tiles */
 };
 
 /* What is left of one part's share of a phase. Parts that are done help those that have begun, so that a thread that the
@@ -29,7 +29,7 @@ enum qsa_helped { QSA_HELPED_SCAN = 0, QSA_HELPED_ATTEND, QSA_HELPED_COUNT };
 /* Working memory of one part. */
 typedef struct qsa_part {
     float *queries;            /* [QSA_SCAN_QUERIES][index_heads][index_dim] */
-    float *scores;             /* [QSA_SCAN_QUERIES][QSA_SCAN_TILES][page_groups] */
+    float *scores;             /* [queries][tiles][page_groups], queries x tiles at most the product of both */
     qsa_candidate *candidates; /* [QSA_SCAN_QUERIES][capacity] */
     float *raw;                /* [ratio][index_dim] */
     float *k;                  /* [kv_heads][head_dim] */

@@ -77,9 +77,10 @@ static void scan_pages(qsa_host_store *store, const qsa_batch *batch, const qsa_
         qsa_selection_begin(&selections[i], store->base.kernels, part->candidates + (size_t)i * store->capacity,
                             store->capacity, store->k);
     }
-    for (uint64_t page = pages.begin; page < pages.end; page += QSA_SCAN_TILES) {
-        const void *tiles[QSA_SCAN_TILES];
-        uint32_t n_tiles = pages.end - page < QSA_SCAN_TILES ? (uint32_t)(pages.end - page) : QSA_SCAN_TILES;
+    const uint32_t most = QSA_SCAN_QUERIES * QSA_SCAN_TILES / n;
+    for (uint64_t page = pages.begin; page < pages.end; page += most) {
+        const void *tiles[QSA_SCAN_QUERIES * QSA_SCAN_TILES];
+        const uint32_t n_tiles = pages.end - page < most ? (uint32_t)(pages.end - page) : most;
         for (uint32_t t = 0; t < n_tiles; t++)
             tiles[t] = qsa_host_page(store, QSA_ARENA_POOLED, io->layer, entry->table[page + t]);
         store->base.kernels->score[layout->index_element](part->queries, n, config->index_heads, config->index_dim,

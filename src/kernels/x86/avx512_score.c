@@ -5,7 +5,7 @@
 #include "kernels/x86/avx512.h"
 
 /* Three rows of q share an address register: the twelve addresses of twelve rows are more than there are. */
-enum { HALF = 16, STRIP = 32, ROWS = 12, THREE = 3 };
+enum { HALF = 16, STRIP = 32, PAIR = 2 * STRIP, ROWS = 12, THREE = 3, STREAMS = PAIR / HALF, LINE_BYTES = 64 };
 
 /* What is scored, as the caller has it. */
 typedef struct problem {
@@ -19,11 +19,13 @@ typedef struct problem {
     float *out; /* [queries][total] */
 } problem;
 
-/* The keys of a strip, in two halves: dimension d at half[i][d * stride]. */
+/* The keys of a strip, in two halves: dimension d at half[i][d * stride]. While a pair of strips is scored the next pair is
+ * fetched, four halves side by side: so many streams are read faster than one (measured with one query: 0.97 of what
+ * reading alone takes, not 0.82). */
 typedef struct keys {
     const void *half[2];
-    const void *next[2]; /* wanted soon */
     size_t stride;
+    const char *next[STREAMS]; /* NULL: nothing is fetched. Half of their rows, for one strip of the pair */
 } keys;
 
 QSA_INLINE qsa_wide_pair load_keys(const keys *k, size_t i, enum qsa_element type)
@@ -35,31 +37,50 @@ QSA_INLINE qsa_wide_pair load_keys(const keys *k, size_t i, enum qsa_element typ
         {_mm512_loadu_ps((const float *)k->half[0] + i), _mm512_loadu_ps((const float *)k->half[1] + i)}};
 }
 
+/* One dimension of up to twelve rows. */
+QSA_INLINE void add_products(const float *const *three, size_t row, uint32_t rows, size_t d, qsa_wide_pair key,
+                             qsa_wide_pair *s)
+{
+    QSA_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        __m512 qd = _mm512_set1_ps(three[r / THREE][r % THREE * row + d]);
+        s[r].v[0] = _mm512_fmadd_ps(qd, key.v[0], s[r].v[0]);
+        s[r].v[1] = _mm512_fmadd_ps(qd, key.v[1], s[r].v[1]);
+    }
+}
+
+/* The next two rows of a half: one line, or two. */
+QSA_INLINE void fetch_rows(const char *rows, size_t row_bytes)
+{
+    _mm_prefetch(rows, _MM_HINT_T0);
+    if (row_bytes > LINE_BYTES / 2)
+        _mm_prefetch(rows + row_bytes, _MM_HINT_T0);
+}
+
 /* The dots of `rows` rows of q. */
 QSA_INLINE void dots(const float *q, uint32_t rows, uint32_t dim, const keys *k, enum qsa_element type,
                      qsa_wide_pair *sums)
 {
-    const size_t row_bytes = k->stride * (type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float));
+    const size_t row_bytes = k->stride * (type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float)), row = dim;
     qsa_wide_pair s[ROWS];
     QSA_UNROLL
     for (uint32_t r = 0; r < rows; r++)
         s[r].v[0] = s[r].v[1] = _mm512_setzero_ps();
-    const size_t row = dim;
     const float *three[ROWS / THREE];
     QSA_UNROLL
     for (uint32_t r = 0; r < rows; r += THREE)
         three[r / THREE] = q + r * row;
-    for (size_t d = 0; d < dim; d++) {
-        qsa_wide_pair key = load_keys(k, d * k->stride, type);
-        _mm_prefetch((const char *)k->next[0] + d * row_bytes, _MM_HINT_T0);
-        _mm_prefetch((const char *)k->next[1] + d * row_bytes, _MM_HINT_T0);
-        QSA_UNROLL
-        for (uint32_t r = 0; r < rows; r++) {
-            __m512 qd = _mm512_set1_ps(three[r / THREE][r % THREE * row + d]);
-            s[r].v[0] = _mm512_fmadd_ps(qd, key.v[0], s[r].v[0]);
-            s[r].v[1] = _mm512_fmadd_ps(qd, key.v[1], s[r].v[1]);
+    size_t d = 0;
+    if (k->next[0])
+        for (size_t fetched = 0; d + STREAMS <= dim; d += STREAMS, fetched += 2 * row_bytes) {
+            QSA_UNROLL
+            for (size_t i = 0; i < STREAMS; i++) {
+                fetch_rows(k->next[i] + fetched, row_bytes);
+                add_products(three, row, rows, d + i, load_keys(k, (d + i) * k->stride, type), s);
+            }
         }
-    }
+    for (; d < dim; d++)
+        add_products(three, row, rows, d, load_keys(k, d * k->stride, type), s);
     QSA_UNROLL
     for (uint32_t r = 0; r < rows; r++)
         sums[r] = qsa_wide_natural_order(s[r], type);
@@ -91,13 +112,23 @@ static void store(const problem *p, size_t query, size_t first, qsa_wide_pair sc
         _mm512_storeu_ps(to + HALF, score.v[1]);
 }
 
+/* The strip from `first` on, and its share of the pair of strips after its own. */
+static keys keys_at(const problem *p, size_t first)
+{
+    keys k = {.half = {half_at(p, first), half_at(p, first + HALF)}, .stride = p->groups};
+    const size_t pair = first / PAIR * PAIR, next = pair + PAIR;
+    const size_t element = p->type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float);
+    const size_t before = first == pair ? 0 : p->dim / 2 * p->groups * element; /* rows that the first strip fetched */
+    for (size_t i = 0; next < p->total && i < STREAMS; i++)
+        k.next[i] = (const char *)half_at(p, next + i * HALF) + before;
+    return k;
+}
+
 /* All queries over the strip from `first` on: later ones find the keys in cache. */
 static void score_strip(const problem *p, size_t first)
 {
     const __m512 zero = _mm512_setzero_ps();
-    const keys k = {{half_at(p, first), half_at(p, first + HALF)},
-                    {half_at(p, first + STRIP), half_at(p, first + STRIP + HALF)},
-                    p->groups};
+    keys k = keys_at(p, first);
     qsa_wide_pair score = {{zero, zero}};
     uint32_t head = 0;
     size_t query = 0;
@@ -108,6 +139,7 @@ static void score_strip(const problem *p, size_t first)
             dots_bf16(p->q + begin * p->dim, (uint32_t)(end - begin), p->dim, &k, sums);
         else
             dots_f32(p->q + begin * p->dim, (uint32_t)(end - begin), p->dim, &k, sums);
+        k.next[0] = NULL; /* once is enough */
         for (size_t r = begin; r < end; r++) {
             for (int v = 0; v < 2; v++) /* max may turn -0 into +0: adding either to a score changes nothing */
                 score.v[v] = _mm512_add_ps(score.v[v], _mm512_max_ps(sums[r - begin].v[v], zero));
