@@ -10,6 +10,9 @@ CMAKE_ARGS ?=
 TEST_ARGS ?=
 COMPARE_ARGS ?=
 
+# Kernels of another processor are not built here.
+foreign_kernels = $(if $(filter aarch64 arm64,$(shell uname -m)),x86,arm)
+
 build_folder = $(if $(filter release,$(1)),build,build-$(1))
 configure = cmake --preset $(1) $(CMAKE_ARGS) >/dev/null
 compile = cmake --build $(call build_folder,$(1)) -j $(JOBS)
@@ -68,7 +71,7 @@ compare: ## llama.cpp and qsa on one model and one text, in turn: ratios by dept
 tidy: ## clang-tidy over our sources
 	@tools/setup.sh check
 	@$(call configure,$(PRESET))
-	@git ls-files 'src/*.c' 'ggml/*.c' 'engine/*.c' 'cli/*.c' | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(call build_folder,$(PRESET))
+	@git ls-files 'src/*.c' 'ggml/*.c' 'engine/*.c' 'cli/*.c' ':!src/kernels/$(foreign_kernels)' | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(call build_folder,$(PRESET))
 
 format: ## clang-format over our sources
 	@tools/setup.sh check
