@@ -5,12 +5,13 @@
 
 #include "kernels/x86/avx2.h"
 
-/* How many rows of q, or of p, share what is loaded: one of these, so that code exists for six counts and not for
+/* How many rows of q, or of p, share what is loaded: one of these, so that code exists for seven counts and not for
  * twelve. Twelve rows of two vectors leave eight of the 32 registers for what is loaded. */
 #define QSA_WITH_CONSTANT_ROWS_12(rows, call)                                                                          \
     switch (rows) {                                                                                                    \
         QSA_ROWS_CASE(1, call)                                                                                         \
         QSA_ROWS_CASE(2, call)                                                                                         \
+        QSA_ROWS_CASE(3, call)                                                                                         \
         QSA_ROWS_CASE(4, call)                                                                                         \
         QSA_ROWS_CASE(6, call)                                                                                         \
         QSA_ROWS_CASE(8, call)                                                                                         \
@@ -20,7 +21,7 @@
 /* The most of those counts that `rows` allows. */
 static inline uint32_t qsa_rows_together(size_t rows)
 {
-    return rows >= 12 ? 12 : rows >= 8 ? 8 : rows >= 6 ? 6 : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
+    return rows >= 12 ? 12 : rows >= 8 ? 8 : rows >= 6 ? 6 : rows >= 4 ? 4 : rows >= 3 ? 3 : rows >= 2 ? 2 : 1;
 }
 
 /* 32 values as two vectors of f32. From bf16 they come as 0-3 8-11 16-19 24-27 | 4-7 12-15 20-23 28-31; see qsa_pair. */
