@@ -35,15 +35,17 @@ typedef struct qsa_seq_info {
 
 /* Work done since the cache was created; every figure counts all layers. */
 typedef struct qsa_counters {
-    uint64_t steps;         /* committed */
-    uint64_t tokens;        /* appended and committed */
-    uint64_t layouts;       /* address computations of a step: one per step, not per layer */
-    uint64_t keys_pooled;   /* pooled keys computed */
-    uint64_t groups_scored; /* (query, candidate group) pairs whose score was needed */
-    uint64_t groups_chosen; /* of them, members */
-    uint64_t k_rows_read;   /* (query, kv head, token) K rows that entered attention; V likewise */
-    uint64_t pages_taken;   /* from the free list */
-    uint64_t pages_copied;  /* copy on write, and qsa_seq_copy */
+    uint64_t steps;                            /* committed */
+    uint64_t tokens;                           /* appended and committed */
+    uint64_t layouts;                          /* address computations of a step: one per step, not per layer */
+    uint64_t keys_pooled;                      /* pooled keys computed */
+    uint64_t groups_scored;                    /* (query, candidate group) pairs whose score was needed */
+    uint64_t groups_chosen;                    /* of them, members */
+    uint64_t k_rows_read;                      /* (query, kv head, token) K rows that entered attention; V likewise */
+    uint64_t pages_taken;                      /* from the free list */
+    uint64_t pages_copied;                     /* copy on write, and qsa_seq_copy */
+    uint64_t bytes_uploaded, bytes_downloaded; /* to and from a device that is not the host */
+    uint64_t launches;                         /* of its kernels */
 } qsa_counters;
 
 /* Creates an empty cache. The cache owns everything it allocates; config and the norm weights are copied.

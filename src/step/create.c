@@ -228,6 +228,9 @@ qsa_status qsa_cache_counters(const qsa_cache *cache, qsa_counters *out_counters
     out_counters->groups_scored = atomic_load(&cache->work.groups_scored);
     out_counters->groups_chosen = atomic_load(&cache->work.groups_chosen);
     out_counters->k_rows_read = atomic_load(&cache->work.k_rows_read);
+    out_counters->bytes_uploaded = atomic_load(&cache->work.bytes_uploaded);
+    out_counters->bytes_downloaded = atomic_load(&cache->work.bytes_downloaded);
+    out_counters->launches = atomic_load(&cache->work.launches);
     return QSA_OK;
 }
 

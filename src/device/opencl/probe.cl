@@ -7,7 +7,11 @@ kernel void probe_arithmetic(global const float *in, uint n, global float *out)
     for (uint i = get_global_id(0); i < n; i += get_global_size(0)) {
         const float a = in[3 * i], b = in[3 * i + 1], c = in[3 * i + 2];
         out[6 * i] = fma(a, b, c);
+#ifdef QSA_PLANT_PROBE /* a compiler that contracts, for the tests */
+        out[6 * i + 1] = fma(a, b, c);
+#else
         out[6 * i + 1] = a * b + c;
+#endif
         out[6 * i + 2] = a + b;
         out[6 * i + 3] = a * b;
         out[6 * i + 4] = divide(fabs(a), fabs(b));
