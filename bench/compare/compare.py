@@ -10,18 +10,19 @@ usage: compare.py [OPTION...]
   --model FILE     default: the demo model, whose text is a ledger and whose answer is known
   --text FILE      what both read; default: the ledger. Its end is continued by both
   --tokens N       tokens to read; default 35000
-  --depths LIST    tokens after which both decode; default 2048,8192,16384,32768
-  --steps N        tokens decoded at each depth, in blocks; default 32
+  --depths LIST    tokens after which both keep their states; default 2048,8192,16384,32768
+  --steps N        tokens decoded at each depth, in blocks of 8; default 128
   --threads N      default 2
   --minutes N      reading ends early, at the next depth, when the peer has read for so long; default 60
   --processor      compare seconds of the processor: on a machine that does other work, with --threads 1, since threads
                    that wait for each other use the processor too
-  --keep           keep both states at each depth, beside the peer (some hundred megabytes)
-  --kept           only decode, and read one more piece, at each depth, from the states that were kept
+  --kept           leave the reading out: only what is measured at the depths, from the states that an earlier run of
+                   the same text has kept
 
-Both read the same tokens in the same order, a piece of 2,048 tokens at a time, one after the other; at each depth
-both decode, in turn. Neither works while the other does. The peer runs with flash attention, its own batches (2,048
-tokens, 512 at a time) and its own type of K and V (f16); qsa with its defaults (512 tokens, bf16).
+First both read the text, 2,048 tokens at a time, one after the other, each going first every other time. Then, from
+the states kept at the depths, both decode and read 256 tokens more, again in turn. Nothing else of theirs works
+meanwhile. The peer runs with flash attention, its own batches (2,048 tokens, 512 at a time) and its own type of K and V
+(f16); qsa with its defaults (512 tokens, bf16). The states stay beside the peer, some hundred megabytes.
 
 Prints an object per line: name, value, unit, ratio (peer's time / ours, above 1: ours is faster) and probe (GB/s that
 one thread reads from memory, the median of the run). Exits with 1 if both do not tokenize the text alike or, on the
@@ -42,6 +43,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PIECE = 2048
+LATER_PIECE = 256             # tokens read after a kept state
 BLOCK = 8                     # tokens decoded in turn
 CONTINUED = 40                # tokens after the text
 PROBE_BYTES = 1 << 27
@@ -107,7 +109,6 @@ class Side:
                                          str(options.context), states],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.clock = 1 if options.processor else 0
-        self.read_seconds = 0.0
         self.opened = self.line().split()
 
     def line(self):
@@ -124,106 +125,113 @@ class Side:
     def seconds(self, word, n):
         return float(self.ask(word, n).split()[self.clock])
 
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
 
 def say(text):
     print(f"compare: {text}", file=sys.stderr, flush=True)
 
 
-def figure(name, value, unit, ratio, probes, **more):
+def figure(name, ratio, probes, unit="times", **more):
+    """One line. The value is the ratio itself, where there is one."""
+    value = more.pop("value", ratio)
     line = {"name": name, "value": value, "unit": unit, "ratio": ratio,
             "probe": statistics.median(probes) if probes else None, **more}
     print(json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in line.items()}), flush=True)
 
 
+def in_turn(pair, word, n, turn):
+    """Both do it, each going first every other time. Seconds of (ours, peer)."""
+    order = pair if turn % 2 == 0 else pair[::-1]
+    took = [side.seconds(word, n) for side in order]
+    return took if turn % 2 == 0 else took[::-1]
+
+
+def stepped(options):
+    """Tokens that decoding takes from the text: each block and the one before it."""
+    return options.steps // BLOCK * (BLOCK + 1)
+
+
 class Comparison:
-    def __init__(self, options, ours, peer):
+    def __init__(self, options, open_pair):
         self.options = options
-        self.ours, self.peer = ours, peer
-        self.read = 0         # tokens read
-        self.decoded = {}     # depth: (ours, peer) milliseconds per token
-        self.pieces = []      # (tokens before, ours, peer) seconds of a piece
-        self.probes = []      # GB/s
+        self.open_pair = open_pair  # makes two sides, ours and the peer, that have opened the model
+        self.probes = []            # GB/s
 
-    def probe(self):
-        self.probes.append(PROBE_BYTES / self.ours.seconds("probe", PROBE_BYTES) / 1e9)
+    def probe(self, ours):
+        self.probes.append(PROBE_BYTES / ours.seconds("probe", PROBE_BYTES) / 1e9)
 
-    def in_turn(self, word, n, turn):
-        """Both do it, each going first every other time. Seconds of (ours, peer)."""
-        if turn % 2 == 0:
-            first = self.ours.seconds(word, n)
-            return first, self.peer.seconds(word, n)
-        second = self.peer.seconds(word, n)
-        return self.ours.seconds(word, n), second
+    # ---- reading, from the beginning
 
-    def read_up_to(self, tokens):
-        while self.read < tokens:
-            n = min(PIECE, tokens - self.read)
-            ours, peer = self.in_turn("read", n, len(self.pieces))
-            self.pieces.append((self.read, n, ours, peer))
-            self.ours.read_seconds += ours
-            self.peer.read_seconds += peer
-            self.read += n
-            say(f"{self.read} of {self.options.tokens} tokens: ours {ours / n * 1e3:.3f}, peer {peer / n * 1e3:.3f} ms per token")
-            self.probe()
-
-    def decode(self, depth):
-        times = [self.in_turn("step", BLOCK, i) for i in range(self.options.steps // BLOCK)]
-        self.probe()
-        both = [[side / BLOCK * 1e3 for side in sides] for sides in zip(*times)]
-        self.decoded[depth] = [statistics.median(side) for side in both]
-        ours, peer = self.decoded[depth]
-        figure(f"decode_peer_over_ours_{depth}", peer / ours, "times", peer / ours, self.probes[-1:],
-               ours_ms=ours, ours_least=min(both[0]), ours_most=max(both[0]),
-               peer_ms=peer, peer_least=min(both[1]), peer_most=max(both[1]))
-
-    def prefill_at(self, depth):
-        """The last piece."""
-        before, n, ours, peer = self.pieces[-1]
-        figure(f"prefill_peer_over_ours_{depth}", peer / ours, "times", peer / ours, self.probes[-1:],
-               tokens=n, ours_ms=ours / n * 1e3, peer_ms=peer / n * 1e3)
-
-    def slope(self, qsa_layers):
-        """Of decode, per token of depth and QSA layer."""
-        if SLOPE_FROM not in self.decoded or SLOPE_TO not in self.decoded:
-            return
-        tokens = (SLOPE_TO - SLOPE_FROM) * qsa_layers
-        ours, peer = [(to - start) / tokens * 1e6
-                      for start, to in zip(self.decoded[SLOPE_FROM], self.decoded[SLOPE_TO])]
-        ratio = peer / ours if ours > 0 else None  # lost in the noise: no figure
-        figure("decode_slope_peer_over_ours", ratio, "times", ratio, self.probes, ours_ns=ours, peer_ns=peer)
-
-    def keep(self, depth):
-        for side in (self.ours, self.peer):
-            side.ask("save", depth)
-
-    def whole(self):
-        ratio = self.peer.read_seconds / self.ours.read_seconds
-        name = "quoter_prefill_peer_over_ours" if self.options.answer else "prefill_peer_over_ours"
-        figure(name, ratio, "times", ratio, self.probes, tokens=self.read,
-               ours_s=self.ours.read_seconds, peer_s=self.peer.read_seconds)
-
-    def run_kept(self, there):
-        """From the states that an earlier run of the same text has kept."""
-        for depth in self.options.depths:
-            at = {int(side.ask("load", depth)) for side in (self.ours, self.peer)}
-            self.decode(depth)
-            self.read_up_to(self.read + min(PIECE, there - max(at) - self.options.steps))
-            self.prefill_at(depth)
-
-    def run(self):
-        stop = self.options.minutes * 60
-        for depth in self.options.depths:
-            if depth > self.options.tokens or self.peer.read_seconds > stop:
+    def read(self, pair):
+        """Both read; at each depth the states are kept. Returns (tokens read, the seconds of both)."""
+        options, done, spent, turn = self.options, 0, [0.0, 0.0], 0
+        for goal in [*options.depths, options.tokens]:
+            while done < goal:
+                n = min(PIECE, goal - done)
+                took = in_turn(pair, "read", n, turn)
+                spent = [a + b for a, b in zip(spent, took)]
+                done, turn = done + n, turn + 1
+                self.probe(pair[0])
+                say(f"{done} of {options.tokens} tokens: ours {took[0] / n * 1e3:.3f}, "
+                    f"peer {took[1] / n * 1e3:.3f} ms per token")
+            if goal in options.depths:
+                for side in pair:
+                    side.ask("save", goal)
+            if spent[1] > options.minutes * 60 and done < options.tokens:
+                say(f"stopped after {done} tokens: the peer has read for {spent[1] / 60:.0f} minutes")
                 break
-            self.read_up_to(depth)
-            self.prefill_at(depth)
-            if self.options.keep:
-                self.keep(depth)
-            self.decode(depth)
-        if self.peer.read_seconds <= stop:
-            self.read_up_to(self.options.tokens)
-        else:
-            say(f"stopped after {self.read} tokens: the peer has read for {self.peer.read_seconds / 60:.0f} minutes")
+        return done, spent
+
+    def whole(self, tokens, spent):
+        name = "quoter_prefill_peer_over_ours" if self.options.answer else "prefill_peer_over_ours"
+        figure(name, spent[1] / spent[0], self.probes, tokens=tokens, ours_s=spent[0], peer_s=spent[1])
+
+    # ---- at the depths, from the states that were kept
+
+    def at_depths(self, depths):
+        """Every depth has a pair of its own, and all take turns: what the machine does meanwhile meets all alike."""
+        pairs = {depth: self.open_pair() for depth in depths}
+        for depth, pair in pairs.items():
+            for side in pair:
+                side.ask("load", depth)
+        times = {depth: [] for depth in depths}
+        for turn in range(self.options.steps // BLOCK):
+            for depth, pair in pairs.items():
+                in_turn(pair, "step", 1, turn)  # brings back to the caches what the others have driven out
+                times[depth].append([seconds / BLOCK * 1e3 for seconds in in_turn(pair, "step", BLOCK, turn)])
+            self.probe(pairs[depths[0]][0])
+        for depth in depths:
+            self.ratio_at("decode_peer_over_ours", depth, times[depth], tokens=1)
+        self.slope(times)
+        for depth, pair in pairs.items():
+            n = min(LATER_PIECE, self.options.there - depth - stepped(self.options))
+            if n > 0:
+                took = [[seconds / n * 1e3 for seconds in in_turn(pair, "read", n, 0)]]
+                self.ratio_at("prefill_peer_over_ours", depth, took, tokens=n)
+        for pair in pairs.values():
+            for side in pair:
+                side.close()
+
+    def ratio_at(self, name, depth, times, **more):
+        """times: [(ours, peer)] in milliseconds per token."""
+        ours, peer = zip(*times)
+        figure(f"{name}_{depth}", statistics.median(peer) / statistics.median(ours), self.probes, **more,
+               ours_ms=statistics.median(ours), ours_least=min(ours), ours_most=max(ours),
+               peer_ms=statistics.median(peer), peer_least=min(peer), peer_most=max(peer))
+
+    def slope(self, times):
+        """Of decode, per token of depth and QSA layer: medians of differences between blocks that were neighbours."""
+        if SLOPE_FROM not in times or SLOPE_TO not in times:
+            return
+        tokens = (SLOPE_TO - SLOPE_FROM) * self.options.qsa_layers
+        both = [statistics.median(to[side] - start[side] for start, to in zip(times[SLOPE_FROM], times[SLOPE_TO]))
+                for side in (0, 1)]
+        ours, peer = [difference / tokens * 1e6 for difference in both]
+        ratio = peer / ours if ours > 0 else None  # lost in the noise: no figure
+        figure("decode_slope_peer_over_ours", ratio, self.probes, ours_ns=ours, peer_ns=peer)
 
 
 # ---- the text ----
@@ -236,28 +244,31 @@ def prepare(options, folder, driver):
             sys.exit("compare: --model and --text go together")
         return
     options.text = str(folder / "ledger.txt")
-    steps = options.steps * len(options.depths)
-    output = subprocess.run([driver, "ledger", options.text, str(options.tokens + steps)], check=True,
+    output = subprocess.run([driver, "ledger", options.text, str(options.tokens)], check=True,
                             stdout=subprocess.PIPE, text=True).stdout
     options.model, options.answer = output.rstrip("\n").split("\n")
 
 
-def check_text(options, ours, peer):
-    if ours.opened[:2] != peer.opened[:2]:
-        sys.exit(f"compare: ours makes {ours.opened[0]} tokens of the text, the peer {peer.opened[0]}, "
-                 "or they are others")
-    return int(ours.opened[0])
+def check_text(options, pair):
+    ours, peer = pair[0].opened, pair[1].opened
+    if ours[:2] != peer[:2]:
+        sys.exit(f"compare: ours makes {ours[0]} tokens of the text, the peer {peer[0]}, or they are others")
+    options.there, options.qsa_layers = int(ours[0]), int(ours[2])
+    options.tokens = min(options.tokens, options.there)
+    options.depths = [d for d in options.depths if 0 < d <= options.there - stepped(options)]
 
 
-def check_continuation(options, ours, peer):
+def check_continuation(options, pair):
     """Both go on from the end of the text. Returns whether that is as it should be."""
-    a, b = ours.ask("say", CONTINUED), peer.ask("say", CONTINUED)
+    a, b = (side.ask("say", CONTINUED).split() for side in pair)
     same = a == b
+    agree = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     is_right = None
     if options.answer:
-        text = bytes(int(t) for t in a.split() if int(t) < 256).decode("utf-8", "replace")
+        text = bytes(int(t) for t in a if int(t) < 256).decode("utf-8", "replace")
         is_right = text.startswith(options.answer)
-    figure("same_continuation", int(same), "0 or 1", None, None, tokens=CONTINUED, is_the_expected_answer=is_right)
+    figure("same_continuation", None, None, unit="0 or 1", value=int(same), tokens=CONTINUED, tokens_alike=agree,
+           is_the_expected_answer=is_right)
     return options.answer is None or (same and is_right)
 
 
@@ -272,11 +283,10 @@ def arguments():
     parser.add_argument("--tokens", type=int, default=35000)
     parser.add_argument("--depths", type=lambda s: sorted(int(d) for d in s.split(",")),
                         default=[2048, 8192, 16384, 32768])
-    parser.add_argument("--steps", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--processor", action="store_true")
-    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--kept", action="store_true")
     options = parser.parse_args()
     if options.help:
@@ -284,8 +294,20 @@ def arguments():
         sys.exit(0)
     if options.steps < BLOCK or options.steps % BLOCK != 0 or options.tokens < 1:
         parser.error(f"--steps is a multiple of {BLOCK}, --tokens at least 1")
-    options.depths = [d for d in options.depths if 0 < d <= options.tokens]
     return options
+
+
+def read_and_continue(options, comparison, pair):
+    """Reads, prints the figure of the whole, and returns whether both go on as they should."""
+    tokens, spent = comparison.read(pair)
+    comparison.whole(tokens, spent)
+    good = True
+    if tokens == options.tokens:
+        if options.there > tokens:
+            in_turn(pair, "read", options.there - tokens, 0)
+        good = check_continuation(options, pair)
+    options.depths = [d for d in options.depths if d <= tokens]
+    return good
 
 
 def main():
@@ -297,25 +319,16 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     peer_driver = options.driver or build_peer(folder)
     prepare(options, folder, driver)
-    options.context = options.tokens + options.steps * len(options.depths) + ROOM
+    options.context = options.tokens + ROOM
     started = time.monotonic()
-    ours, peer = Side(driver, options, folder), Side(peer_driver, options, folder)
-    there = check_text(options, ours, peer)
-    comparison = Comparison(options, ours, peer)
-    layers = int(ours.opened[2])
-    good = True
-    if options.kept:
-        comparison.run_kept(there)
-        comparison.slope(layers)
-    else:
-        options.tokens = min(options.tokens, there - options.steps * len(options.depths))
-        comparison.run()
-        comparison.slope(layers)
-        comparison.whole()
-        rest = there - comparison.read - len(comparison.decoded) * options.steps
-        if comparison.read == options.tokens and rest > 0:
-            comparison.in_turn("read", rest, 0)
-            good = check_continuation(options, ours, peer)
+    comparison = Comparison(options, lambda: [Side(d, options, folder) for d in (driver, peer_driver)])
+    pair = comparison.open_pair()
+    check_text(options, pair)
+    good = options.kept or read_and_continue(options, comparison, pair)
+    for side in pair:
+        side.close()
+    if options.depths:
+        comparison.at_depths(options.depths)
     say(f"{time.monotonic() - started:.0f} s in all")
     return 0 if good else 1
 

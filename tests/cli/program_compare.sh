@@ -15,7 +15,7 @@ compare() {
     [ "$status" = "$wanted" ] || fail "compare.py $*: exit status $status, expected $wanted"
 }
 
-compare 0 --driver "$build/bench/compare_ours" --keep --processor
+compare 0 --driver "$build/bench/compare_ours" --processor
 is_json "$folder/out" 'all({"name", "value", "unit", "ratio", "probe"} <= x.keys() for x in lines) and len(lines) == 6'
 is_json "$folder/out" '[x["value"] for x in lines if x["name"] == "same_continuation"] == [1]'
 is_json "$folder/out" '[x["is_the_expected_answer"] for x in lines if x["name"] == "same_continuation"] == [True]'
