@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include "commands.h"
+#include "devices.h"
 #include "options.h"
 
 #include <errno.h>
@@ -36,6 +37,8 @@ static const char USAGE[] =
     "  --depths LIST      tokens before what is measured, ascending multiples of 64 up to 1048576;\n"
     "                     default 0,2048,8192,32768,131072,262144\n"
     "  --layers N         1 to 64 QSA layers; default 12, as in the model\n"
+    "  --device NAME      host (default), opencl or opencl:N, as `qsa devices` lists them; the limits beside its\n"
+    "                     figures are still those of the host\n"
     "  -h, --help         this text\n";
 
 /* ---- the command line ---- */
@@ -48,6 +51,7 @@ enum {
     OPTION_KV,
     OPTION_DEPTHS,
     OPTION_LAYERS,
+    OPTION_DEVICE,
     OPTION_PROFILE
 };
 enum { MOST_DEPTH = 1 << 20, MOST_LAYERS = 64, SECONDS = 150, QUICK_SECONDS = 20, MOST_SECONDS = 3600 };
@@ -100,6 +104,9 @@ static bool take(const options *o, int option, bench_request *r)
     case 'm':
         r->model = optarg;
         return true;
+    case OPTION_DEVICE:
+        r->device = optarg;
+        return true;
     case OPTION_SVG:
         r->svg = optarg;
         return true;
@@ -121,6 +128,7 @@ static bool parse(int argc, char **argv, bench_request *r)
                                           {"kv", required_argument, NULL, OPTION_KV},
                                           {"depths", required_argument, NULL, OPTION_DEPTHS},
                                           {"layers", required_argument, NULL, OPTION_LAYERS},
+                                          {"device", required_argument, NULL, OPTION_DEVICE},
                                           {"model", required_argument, NULL, 'm'},
                                           {"threads", required_argument, NULL, 't'},
                                           {"help", no_argument, NULL, 'h'},
@@ -207,6 +215,8 @@ int cmd_bench(int argc, char **argv)
     }
     if (!r.layers)
         r.layers = 12;
+    if (r.device && !device_choose("bench", r.device))
+        return EXIT_FAILURE;
     if (r.svg && !can_write(r.svg))
         return EXIT_FAILURE;
     return (r.model ? bench_model(&r) : bench_layers(&r)) ? EXIT_SUCCESS : EXIT_FAILURE;

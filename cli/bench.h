@@ -15,8 +15,9 @@ typedef struct bench_request {
     qsa_kv_type kv;
     uint32_t depths[BENCH_MAX_DEPTHS]; /* ascending; multiples of a page */
     size_t n_depths;
-    const char *svg;   /* NULL: no chart */
-    const char *model; /* NULL: layers alone */
+    const char *svg;    /* NULL: no chart */
+    const char *model;  /* NULL: layers alone */
+    const char *device; /* NULL: the host */
 } bench_request;
 
 extern const char *const bench_kv_names[]; /* by qsa_kv_type; NULL ends */

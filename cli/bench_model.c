@@ -2,6 +2,7 @@
 /* A whole model by depth, through the engine's public header. */
 #include "bench.h"
 #include "clock.h"
+#include "devices.h"
 #include "engine_options.h"
 #include "memory.h"
 #include "model_config.h"
@@ -72,6 +73,7 @@ static bool open_context(whole *w)
     o.kv = w->r->kv;
     o.checkpoints = 0;
     o.profile = w->r->profile;
+    o.device = device_in_use();
     qsa_context_stats stats;
     if (!good(qsa_context_create(w->model, &o, &w->context)))
         return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench_state.h"
 
+#include "devices.h"
 #include "lane_case.h"
 #include "memory.h"
 
@@ -35,6 +36,7 @@ bool bench_state_open(bench_state *s, const bench_request *r, const qsa_allocato
     c->max_sequences = 2;
     c->max_step_tokens = BENCH_CHUNK;
     c->max_parts = r->threads;
+    c->device = device_in_use();
     if (!bench_good(qsa_plan_memory(c, &s->plan)) || !bench_fits(s->plan.total_bytes))
         return false;
     c->allocator = allocator;

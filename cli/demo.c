@@ -2,6 +2,7 @@
 /* qsa demo: the embedded model reads a long ledger and is asked about it, each question after the ledger alone. */
 #include "clock.h"
 #include "commands.h"
+#include "devices.h"
 #include "engine_options.h"
 #include "memory.h"
 #include "progress.h"
@@ -208,6 +209,7 @@ static bool open_session(demo *d)
         return false;
     }
     options.context = d->r->tokens + room;
+    options.device = device_in_use();
     d->logits = memory_new(d->info.vocabulary, sizeof *d->logits);
     if (qsa_context_create(d->model, &options, &d->context) == QSA_OK &&
         qsa_session_open(d->context, &d->session) == QSA_OK &&

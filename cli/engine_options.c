@@ -2,6 +2,8 @@
 #define _DEFAULT_SOURCE /* getrusage, sysconf */
 #include "engine_options.h"
 
+#include "devices.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,11 @@
 const char ENGINE_OPTIONS_USAGE[] = "  -t, --threads N     threads, 1 to 1024; default: the cores of this machine\n"
                                     "      --kv TYPE       K/V cache in bf16 (default), f32, f16 or q8_0\n"
                                     "      --index TYPE    index profile bf16 (default) or f32\n"
-                                    "      --chunk N       prompt tokens per pass, 1 to 65536; default 512\n";
+                                    "      --chunk N       prompt tokens per pass, 1 to 65536; default 512\n"
+                                    "      --device NAME   of the QSA layers: host (default), opencl or opencl:N, as\n"
+                                    "                      `qsa devices` lists them\n";
+
+static const char *device_name; /* opened with the model: a wrong one is no wrong command line */
 
 void engine_options_init(qsa_context_options *out)
 {
@@ -42,6 +48,9 @@ int engine_option(const options *o, int option, qsa_context_options *out)
         is_good = options_choice(o, option, profiles, &choice);
         out->index = choice == 0 ? QSA_PROFILE_F32 : QSA_PROFILE_BF16;
         break;
+    case ENGINE_OPTION_DEVICE:
+        device_name = optarg;
+        break;
     default:
         return 0;
     }
@@ -63,6 +72,8 @@ const char engine_dense_warning[] = "compress_ratios is missing or all 0 althoug
 
 bool engine_open_model(const char *command, const char *path, qsa_weights weights, qsa_model **out_model)
 {
+    if (device_name && !device_choose(command, device_name))
+        return false;
     char name[32], *made = NULL;
     snprintf(name, sizeof name, "%s", command);
     const qsa_model_options model_options = {.weights = weights};

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L /* sigaction, isatty */
 #include "clock.h"
 #include "commands.h"
+#include "devices.h"
 #include "engine_options.h"
 #include "memory.h"
 #include "progress.h"
@@ -489,7 +490,9 @@ static qsa_status open_session(generation *g)
 static bool open_generation(generation *g)
 {
     g->logits = memory_new(g->info.vocabulary, sizeof *g->logits);
-    if (qsa_context_create(g->model, &g->r->context, &g->context) == QSA_OK &&
+    qsa_context_options options = g->r->context;
+    options.device = device_in_use();
+    if (qsa_context_create(g->model, &options, &g->context) == QSA_OK &&
         qsa_sampler_create(&g->r->sampler, g->info.vocabulary, &g->sampler) == QSA_OK && open_session(g) == QSA_OK)
         return true;
     engine_say(COMMAND);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models: logits, greedy tokens, selections, and what crosses into libqsa, within the tolerances of the golden
  * README. All sequences of a case run in one batch; a tap compares each QSA layer while it is computed. */
+#include "devices.h"
 #include "feed.h"
 #include "memory.h"
 #include "model_config.h"
@@ -311,6 +312,7 @@ static bool open_context(model_case *m)
     options.sessions = (uint32_t)m->count;
     options.kv = QSA_KV_F32;
     options.index = QSA_PROFILE_F32;
+    options.device = device_in_use();
     bool is_good = engine_ok(m, qsa_context_create(m->model, &options, &m->context));
     for (size_t i = 0; is_good && i < m->count; i++)
         is_good = engine_ok(m, qsa_session_open(m->context, &m->sequences[i].session)) &&

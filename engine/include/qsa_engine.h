@@ -91,6 +91,7 @@ typedef struct qsa_context_options {
     qsa_profile index;    /* default QSA_PROFILE_BF16 */
     uint32_t checkpoints; /* states that a session keeps to go back to, 0 .. 32; default 8 (qsa_session_want) */
     bool profile;         /* take the time of each part of the model (qsa_context_get_profile); default false */
+    qsa_device *device;   /* where the QSA layers lie and run; it must outlive the context. Default NULL: the host */
 } qsa_context_options;
 
 void qsa_context_options_init(qsa_context_options *options);

@@ -64,6 +64,7 @@ static qsa_config cache_config(const qsa_model *model, const qsa_context_options
     config.max_sequences = o->sessions + (others > 0);
     config.max_step_tokens = o->chunk;
     config.max_parts = forward_threads(o->threads);
+    config.device = o->device;
     return config;
 }
 
