@@ -2,10 +2,8 @@
 /* qsa_threads: a pool that runs the parts of one layer. A layer has a handful of phases, between which all threads meet.
  * Whoever has to wait watches for a moment what it waits for, giving way to any other thread, and then sleeps on a
  * condition: the next phase is nearly always there at once, and waking a sleeping thread takes as long as a small phase.
- * So an idle pool sleeps. No bit of a result depends on who runs which part. */
-#if !defined(_POSIX_C_SOURCE)
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
-#endif
+ * So an idle pool sleeps; one of more threads than there are processors does not watch at all. No bit of a result depends on who runs which part. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime, sysconf */
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -16,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct pool_worker {
     qsa_threads *pool;
@@ -27,6 +26,7 @@ enum { WATCH_NS = 50000 };
 
 struct qsa_threads {
     uint32_t count;             /* parts: the workers and the caller */
+    int64_t watch_ns;           /* before sleeping */
     atomic_uint_fast64_t round; /* counts phases handed out; a worker runs each once. The last one: stop */
     atomic_uint running;        /* workers that have not finished the round */
     pthread_mutex_t mutex;      /* guards sleeping and waking */
@@ -50,7 +50,7 @@ static int64_t now_ns(void)
 static uint64_t await_round(qsa_threads *pool, uint64_t seen)
 {
     uint64_t round;
-    const int64_t until = now_ns() + WATCH_NS;
+    const int64_t until = now_ns() + pool->watch_ns;
     while ((round = atomic_load_explicit(&pool->round, memory_order_acquire)) == seen && now_ns() < until)
         sched_yield();
     if (round != seen)
@@ -67,7 +67,7 @@ static uint64_t await_round(qsa_threads *pool, uint64_t seen)
 /* Waits until no worker runs. */
 static void await_workers(qsa_threads *pool)
 {
-    const int64_t until = now_ns() + WATCH_NS;
+    const int64_t until = now_ns() + pool->watch_ns;
     while (atomic_load_explicit(&pool->running, memory_order_acquire) > 0 && now_ns() < until)
         sched_yield();
     if (atomic_load_explicit(&pool->running, memory_order_acquire) == 0)
@@ -139,6 +139,7 @@ qsa_status qsa_threads_create(uint32_t threads, qsa_threads **out_threads)
     if (pool == NULL)
         return qsa_fail(QSA_E_MEMORY, "threads: no memory for a pool of %" PRIu32, threads);
     pool->count = threads;
+    pool->watch_ns = threads <= sysconf(_SC_NPROCESSORS_ONLN) ? WATCH_NS : 0;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->done, NULL);
