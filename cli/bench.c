@@ -37,8 +37,8 @@ static const char USAGE[] =
     "  --depths LIST      tokens before what is measured, ascending multiples of 64 up to 1048576;\n"
     "                     default 0,2048,8192,32768,131072,262144\n"
     "  --layers N         1 to 64 QSA layers; default 12, as in the model\n"
-    "  --device NAME      host (default), opencl or opencl:N, as `qsa devices` lists them; the limits beside its\n"
-    "                     figures are still those of the host\n"
+    "  --device NAME      host (default), opencl or opencl:N, as `qsa devices` lists them; only the host\n"
+    "                     has limits to compare with\n"
     "  -h, --help         this text\n";
 
 /* ---- the command line ---- */

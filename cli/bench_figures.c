@@ -102,6 +102,7 @@ static void print_json(const bench_printer *p, const bench_figure *f)
     json_object_set_new(object, "isa", text(p->isa));
     json_object_set_new(object, "threads", json_integer(p->threads));
     json_object_set_new(object, "kv", text(p->kv));
+    json_object_set_new(object, "device", text(p->device));
     json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(object);

@@ -9,7 +9,7 @@
 typedef struct bench_printer {
     bool is_json;
     uint32_t threads;
-    const char *isa, *kv;
+    const char *isa, *kv, *device;
 } bench_printer;
 
 typedef enum bench_target { BENCH_NO_TARGET = 0, BENCH_AT_LEAST, BENCH_AT_MOST } bench_target;

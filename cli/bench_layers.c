@@ -34,7 +34,7 @@ typedef struct layers {
 static bool open_layers(layers *l, const bench_request *r)
 {
     *l = (layers){.r = r};
-    l->printer = (bench_printer){r->json, r->threads, NULL, bench_kv_names[r->kv]};
+    l->printer = (bench_printer){r->json, r->threads, NULL, bench_kv_names[r->kv], r->device ? r->device : "host"};
     l->crew = crew_new(r->threads);
     l->alone = crew_new(1);
     if (!l->crew || !l->alone || !bench_runs_open(&l->runs, r))
@@ -161,7 +161,7 @@ static double mean_layer(const bench_item *item, const bench_sample *sample)
 /* Nothing to read or to choose from yet: a limit of nothing says nothing. */
 static bool has_limit(const bench_item *item)
 {
-    return item->depth > 0 || item->kind == PROBE_FMA;
+    return item->work > 0 && (item->depth > 0 || item->kind == PROBE_FMA);
 }
 
 static void print_depth(const layers *l, const bench_item *item, const char *what, double scale, const char *unit)
@@ -230,7 +230,7 @@ static void print_phases(const layers *l)
 /* At the shape and on the threads that the targets are for. */
 static bool has_targets(const layers *l)
 {
-    return l->r->layers == 12 && l->r->threads == 2 && l->r->kv == QSA_KV_BF16;
+    return l->r->layers == 12 && l->r->threads == 2 && l->r->kv == QSA_KV_BF16 && !l->runs.state.config.device;
 }
 
 static double scan_share(const bench_item *item, const bench_sample *sample)
@@ -282,7 +282,7 @@ static void print_decode_ratios(const layers *l)
 
 static void print_prefill_ratios(const layers *l)
 {
-    for (size_t i = 0; i < l->r->n_depths; i++) {
+    for (size_t i = 0; i < l->r->n_depths && has_limit(l->prefill[i]); i++) {
         const uint32_t depth = l->r->depths[i];
         char name[48];
         snprintf(name, sizeof name, "prefill_share_of_fma_peak_%" PRIu32, depth);
@@ -367,8 +367,9 @@ static bool draw(const layers *l)
 static void print_head(const layers *l)
 {
     char title[160];
-    snprintf(title, sizeof title, "%" PRIu32 " QSA layers of the released shape, K/V %s, kernels %s, threads %" PRIu32,
-             l->r->layers, l->printer.kv, l->printer.isa, l->r->threads);
+    snprintf(title, sizeof title,
+             "%" PRIu32 " QSA layers of the released shape, K/V %s, device %s, kernels %s, threads %" PRIu32,
+             l->r->layers, l->printer.kv, l->printer.device, l->printer.isa, l->r->threads);
     bench_print_head(&l->printer, title);
 }
 

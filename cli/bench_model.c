@@ -86,7 +86,7 @@ static bool open_context(whole *w)
 static bool open_whole(whole *w, const bench_request *r)
 {
     w->r = r;
-    w->printer = (bench_printer){r->json, r->threads, NULL, bench_kv_names[r->kv]};
+    w->printer = (bench_printer){r->json, r->threads, NULL, bench_kv_names[r->kv], r->device ? r->device : "host"};
     w->crew = crew_new(r->threads);
     if (!w->crew || !engine_open_model("bench", r->model, QSA_WEIGHTS_NATIVE, &w->model))
         return false;
@@ -272,9 +272,9 @@ static bool measure(whole *w)
 {
     char title[256];
     snprintf(title, sizeof title,
-             "%s, %" PRIu32 " layers, %" PRIu32 " of them QSA, %s; K/V %s, kernels %s, threads %" PRIu32,
-             w->info.architecture, w->info.layers, w->info.qsa_layers, w->info.main_type, w->printer.kv, w->printer.isa,
-             w->r->threads);
+             "%s, %" PRIu32 " layers, %" PRIu32 " of them QSA, %s; K/V %s, device %s, kernels %s, threads %" PRIu32,
+             w->info.architecture, w->info.layers, w->info.qsa_layers, w->info.main_type, w->printer.kv,
+             w->printer.device, w->printer.isa, w->r->threads);
     bench_print_head(&w->printer, title);
     for (size_t i = 0; i < w->r->n_depths; i++) {
         if (!measure_depth(w, i))

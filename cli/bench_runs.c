@@ -169,6 +169,8 @@ bench_item *bench_runs_add(bench_runs *all, uint32_t depth, uint32_t tokens, qsa
     bench_item *item = &all->items[all->n_items++];
     *item = (bench_item){.kind = is_prompt ? PROBE_FMA : PROBE_READ, .crew = crew, .depth = depth, .run = run_block};
     item->owner = run;
+    if (c->device) /* what it could do at best is not known */
+        return item;
     item->work = is_prompt ? operations(c, depth, tokens) * run->n_layers
                            : (bench_scan_bytes(c, depth + 1) + bench_row_bytes(c, depth + 1)) * c->layers;
     return item;

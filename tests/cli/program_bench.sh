@@ -51,6 +51,13 @@ QSA_ISA=scalar "$QSA" bench --seconds 1 --layers 1 --depths 0,64 --json >"$folde
 hashes "$folder/out" | diff "$folder/best" - >&2 || fail "another output with scalar kernels"
 is_json "$folder/out" 'all(x["ratio"] is None for x in lines if x["name"].startswith("prefill_0"))' # no peak is known
 
+"$QSA" devices >"$folder/devices" 2>&1
+if grep -q '^opencl:0:' "$folder/devices" && ! grep -q "cannot be used" "$folder/devices"; then
+    run 0 bench --device opencl --seconds 1 --layers 1 --depths 0,64 --json
+    hashes "$folder/out" | diff "$folder/best" - >&2 || fail "another output on a device"
+    is_json "$folder/out" 'all(x["ratio"] is None for x in lines if "hash" in x)' # its limits are not known
+fi
+
 # Twelve layers have targets, and the table says whether they are met.
 run 0 bench --seconds 1 --depths 64
 says "12 QSA layers of the released shape"
