@@ -8,6 +8,7 @@
 
 #include "base/elementary.h"
 #include "base/float_env.h"
+#include "select/select.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,20 +83,17 @@ static float *random_floats(size_t count)
     return x;
 }
 
-/* Elements of either type; bf16 ones are the upper halves of floats. */
-static void *random_elements(enum qsa_element type, size_t count)
+/* `count` rows of DIM elements, or blocks of four tokens as so many. Two bytes of f16 or q8_0 are 0x2c.. or 0xac..: numbers
+ * of magnitude around 1/16, and ordinary scales. */
+static void *random_rows(enum qsa_element type, size_t count, uint32_t dim)
 {
     if (type == QSA_ELEMENT_F32)
-        return random_floats(count);
-    uint16_t *x = allocate(count * sizeof *x);
-    for (size_t i = 0; i < count; i++)
-        x[i] = qsa_f32_to_bf16(next_float());
+        return random_floats(count * dim);
+    const size_t words = count * qsa_row_bytes(type, dim) / sizeof(uint16_t);
+    uint16_t *x = allocate(words * sizeof *x);
+    for (size_t i = 0; i < words; i++)
+        x[i] = type == QSA_ELEMENT_BF16 ? qsa_f32_to_bf16(next_float()) : 0x2c00 | (next_random() & 0x83ff);
     return x;
-}
-
-static size_t element_bytes(enum qsa_element type)
-{
-    return type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float);
 }
 
 static const char *only; /* the one table to measure, if set */
@@ -139,38 +137,40 @@ enum { PEAK_STEPS = 1000000 };
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define FOR_TEN(do)                                                                                                    \
-    do                                                                                                                 \
-    (0) do(1) do(2) do(3) do(4) do(5) do(6) do(7) do(8) do(9)
-
 /* Ten chains hide the latency of a chain's steps. */
-__attribute__((target("avx2,fma"))) static void fma_peak_avx2(void *context)
-{
-    (void)context;
-    const __m256 a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(1.0f);
-#define BEGIN(i) __m256 s##i = _mm256_set1_ps((float)i);
-#define STEP(i) s##i = _mm256_fmadd_ps(s##i, a, b);
-#define ADD(i) all = _mm256_add_ps(all, s##i);
-    FOR_TEN(BEGIN)
-    for (int n = 0; n < PEAK_STEPS; n++) {
-        FOR_TEN(STEP)
+#define FMA_PEAK(name, isa, vector, set, fmadd, add, first)                                                            \
+    __attribute__((target(isa))) static void name(void *context)                                                       \
+    {                                                                                                                  \
+        (void)context;                                                                                                 \
+        const vector a = set(0.5f), b = set(1.0f);                                                                     \
+        vector s[10];                                                                                                  \
+        for (int i = 0; i < 10; i++)                                                                                   \
+            s[i] = set((float)i);                                                                                      \
+        for (int n = 0; n < PEAK_STEPS; n++)                                                                           \
+            for (int i = 0; i < 10; i++)                                                                               \
+                s[i] = fmadd(s[i], a, b);                                                                              \
+        for (int i = 1; i < 10; i++)                                                                                   \
+            s[0] = add(s[0], s[i]);                                                                                    \
+        sink = (uint64_t)first(s[0]);                                                                                  \
     }
-    __m256 all = b;
-    FOR_TEN(ADD)
-    sink = (uint64_t)_mm256_cvtss_f32(all);
-}
+FMA_PEAK(fma_peak_avx2, "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps, _mm256_cvtss_f32)
+FMA_PEAK(fma_peak_avx512, "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, _mm512_cvtss_f32)
 
-/* Multiply-adds per second. */
-static double fma_rate(void)
+/* Multiply-adds per second, with the widest vectors that a table uses; *out_bits of a vector. */
+static double fma_rate(int *out_bits)
 {
     __builtin_cpu_init();
+    *out_bits = 0;
     if (!__builtin_cpu_supports("fma") || !__builtin_cpu_supports("avx2"))
         return 0;
-    return 10.0 * 8 * PEAK_STEPS / fastest(fma_peak_avx2, NULL);
+    const bool wide = __builtin_cpu_supports("avx512f") && (!only || strcmp(only, "avx512") == 0);
+    *out_bits = wide ? 512 : 256;
+    return 10.0 * *out_bits / 32 * PEAK_STEPS / fastest(wide ? fma_peak_avx512 : fma_peak_avx2, NULL);
 }
 #else
-static double fma_rate(void)
+static double fma_rate(int *out_bits)
 {
+    *out_bits = 0;
     return 0;
 }
 #endif
@@ -218,7 +218,7 @@ static void row_all(void *context)
 /* Points the row at blocks of the cache, in ascending order, beginning at block `first` of each stretch of `spread`. */
 static void aim(row *r, const char *const k[KV_HEADS], const char *const v[KV_HEADS], size_t spread, size_t first)
 {
-    const size_t token_bytes = DIM * element_bytes(r->type);
+    const size_t token_bytes = qsa_row_bytes(r->type, DIM);
     for (int g = 0; g < KV_HEADS; g++)
         for (size_t b = 0; b < ROW_BLOCKS; b++) {
             size_t token = (b * spread + first) % CACHE_BLOCKS * QSA_BLOCK_TOKENS;
@@ -257,7 +257,8 @@ static double cold_seconds(cold_row *c)
 
 static const char *name_of(enum qsa_element type)
 {
-    return type == QSA_ELEMENT_BF16 ? "bf16" : "f32";
+    static const char *const names[QSA_ELEMENT_COUNT] = {"f32", "bf16", "f16", "q8_0"};
+    return names[type];
 }
 
 /* One line: a time, what of the machine it used, and how many times the best possible it took. */
@@ -271,15 +272,15 @@ static void print_line(const char *isa, const char *what, enum qsa_element type,
 
 static void bench_row(enum qsa_element type, double fma_per_second)
 {
-    const size_t size = (size_t)CACHE_BLOCKS * QSA_BLOCK_TOKENS * DIM;
+    const size_t tokens = (size_t)CACHE_BLOCKS * QSA_BLOCK_TOKENS;
     row r = {.type = type, .q = random_floats((size_t)Q_HEADS * DIM)};
     r.x = random_floats((size_t)Q_HEADS * ROW_STRIDE);
     r.sum = random_floats(Q_HEADS);
     r.out = random_floats((size_t)Q_HEADS * DIM);
     cold_row c = {.row = &r};
     for (int g = 0; g < KV_HEADS; g++) {
-        c.k[g] = random_elements(type, size);
-        c.v[g] = random_elements(type, size);
+        c.k[g] = random_rows(type, tokens, DIM);
+        c.v[g] = random_rows(type, tokens, DIM);
         r.blocks[g] = allocate(ROW_BLOCKS * sizeof(void *));
         r.v[g] = allocate(ROW_STRIDE * sizeof(void *));
     }
@@ -321,9 +322,9 @@ static void scan_all(void *context)
 
 static void bench_scan(enum qsa_element type, double fma_per_second)
 {
-    enum { MOST_QUERIES = 4 };
-    const size_t groups = (size_t)TILES * TILE_GROUPS, tile_bytes = INDEX_DIM * TILE_GROUPS * element_bytes(type);
-    char *keys = random_elements(type, groups * INDEX_DIM);
+    enum { MOST_QUERIES = 8 };
+    const size_t groups = (size_t)TILES * TILE_GROUPS, tile_bytes = TILE_GROUPS * qsa_row_bytes(type, INDEX_DIM);
+    char *keys = random_rows(type, groups, INDEX_DIM);
     scan s = {.type = type, .q = random_floats((size_t)MOST_QUERIES * INDEX_HEADS * INDEX_DIM)};
     s.out = random_floats(MOST_QUERIES * groups);
     s.tiles = allocate(TILES * sizeof(void *));
@@ -336,12 +337,43 @@ static void bench_scan(enum qsa_element type, double fma_per_second)
         s.queries = 1;
         print_line(s.kernels->isa, "scan, 1 query (by reading)", type, fastest(scan_all, &s), read_seconds);
         s.queries = MOST_QUERIES;
-        print_line(s.kernels->isa, "scan, 4 queries (by fma)", type, fastest(scan_all, &s), MOST_QUERIES * fma_seconds);
+        print_line(s.kernels->isa, "scan, 8 queries (by fma)", type, fastest(scan_all, &s), MOST_QUERIES * fma_seconds);
     }
     free(keys);
     free(s.q);
     free(s.out);
     free(s.tiles);
+}
+
+/* A selection of 512 from the scores of a layer at 262,144 tokens. */
+typedef struct choice {
+    const qsa_kernels *kernels;
+    float *scores;
+    qsa_candidate *buffer;
+} choice;
+
+enum { BUDGET_GROUPS = 512 };
+
+static void choose(void *context)
+{
+    const choice *c = context;
+    qsa_selection selection;
+    qsa_selection_begin(&selection, c->kernels, c->buffer, qsa_selection_capacity(BUDGET_GROUPS), BUDGET_GROUPS);
+    qsa_selection_offer(&selection, c->scores, 0, TILES * TILE_GROUPS);
+    qsa_selection_shrink(&selection);
+    sink = selection.count;
+}
+
+static void bench_choice(void)
+{
+    choice c = {.scores = random_floats((size_t)TILES * TILE_GROUPS)};
+    for (size_t i = 0; i < (size_t)TILES * TILE_GROUPS; i++)
+        c.scores[i] = c.scores[i] < 0 ? 0 : c.scores[i] * 100;
+    c.buffer = allocate(qsa_selection_capacity(BUDGET_GROUPS) * sizeof *c.buffer);
+    for (size_t i = 0; (c.kernels = table(i)) != NULL; i++)
+        print_line(c.kernels->isa, "choosing 512 of 65,536", QSA_ELEMENT_F32, fastest(choose, &c), 0);
+    free(c.scores);
+    free(c.buffer);
 }
 
 typedef struct vectors {
@@ -397,14 +429,16 @@ int main(int argc, char **argv)
 {
     only = argc > 1 ? argv[1] : NULL;
     qsa_float_env saved = qsa_float_env_enter();
-    const double fma_per_second = fma_rate();
+    int bits;
+    const double fma_per_second = fma_rate(&bits);
     if (fma_per_second > 0)
-        printf("probe: %.1f thousand million fused multiply-adds per second, one thread, 256-bit vectors\n",
-               1e-9 * fma_per_second);
-    for (int type = 0; type < QSA_INDEX_ELEMENT_COUNT; type++) {
+        printf("probe: %.1f thousand million fused multiply-adds per second, one thread, %d-bit vectors\n",
+               1e-9 * fma_per_second, bits);
+    for (int type = 0; type < QSA_INDEX_ELEMENT_COUNT; type++)
         bench_scan((enum qsa_element)type, fma_per_second);
+    bench_choice();
+    for (int type = 0; type < QSA_ELEMENT_COUNT; type++)
         bench_row((enum qsa_element)type, fma_per_second);
-    }
     bench_vectors();
     qsa_float_env_leave(saved);
     return 0;
