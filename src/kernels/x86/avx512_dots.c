@@ -31,15 +31,22 @@ QSA_INLINE qsa_wide_pair load_two_rows(const strip *s, size_t d, enum qsa_elemen
 {
     if (type == QSA_ELEMENT_BF16)
         return qsa_wide_from_bf16(load_quarters(s, d * QSA_BLOCK_TOKENS * sizeof(uint16_t)));
+    if (type == QSA_ELEMENT_F16) { /* a row of the four blocks after the other, then widened */
+        const __m512i rows = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+        __m512i halves = load_quarters(s, d * QSA_BLOCK_TOKENS * sizeof(uint16_t));
+        halves = _mm512_permutexvar_epi64(rows, halves);
+        return (qsa_wide_pair){
+            {_mm512_cvtph_ps(_mm512_castsi512_si256(halves)), _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1))}};
+    }
     const size_t row_bytes = QSA_BLOCK_TOKENS * sizeof(float);
     return (qsa_wide_pair){{_mm512_castsi512_ps(load_quarters(s, d * row_bytes)),
                             _mm512_castsi512_ps(load_quarters(s, (d + 1) * row_bytes))}};
 }
 
-/* The last dimension of an odd number of them: for bf16, the row before it and this one. */
+/* The last dimension of an odd number of them: of two bytes, the row before it and this one. */
 QSA_INLINE __m512 load_last_row(const strip *s, size_t d, enum qsa_element type)
 {
-    if (type == QSA_ELEMENT_BF16)
+    if (type != QSA_ELEMENT_F32)
         return load_two_rows(s, d - 1, type).v[1];
     return _mm512_castsi512_ps(load_quarters(s, d * QSA_BLOCK_TOKENS * sizeof(float)));
 }
@@ -64,7 +71,7 @@ QSA_INLINE void add_two_rows(const float *q, uint32_t heads, size_t d, const str
 QSA_INLINE void dots_strip(const float *q, uint32_t heads, uint32_t dim, const strip *s, enum qsa_element type,
                            float *out, size_t out_stride)
 {
-    const size_t row_bytes = QSA_BLOCK_TOKENS * (type == QSA_ELEMENT_BF16 ? sizeof(uint16_t) : sizeof(float));
+    const size_t row_bytes = QSA_BLOCK_TOKENS * (type == QSA_ELEMENT_F32 ? sizeof(float) : sizeof(uint16_t));
     const size_t line_rows = LINE_BYTES / row_bytes;
     __m512 sums[HEADS];
     QSA_UNROLL
@@ -89,6 +96,52 @@ QSA_INLINE void dots_strip(const float *q, uint32_t heads, uint32_t dim, const s
         _mm512_storeu_ps(out + h * out_stride, sums[h]);
 }
 
+/* Four dimensions of a chunk of q8_0, from a byte offset on. */
+QSA_INLINE void add_four_quants(const float *q, uint32_t heads, size_t d, const strip *s, size_t offset, __m512 scales,
+                                __m512 sums[HEADS])
+{
+    const __m512i transposed = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i quants = _mm512_permutexvar_epi32(transposed, load_quarters(s, offset));
+    const __m128i of_dim[4] = {_mm512_castsi512_si128(quants), _mm512_extracti32x4_epi32(quants, 1),
+                               _mm512_extracti32x4_epi32(quants, 2), _mm512_extracti32x4_epi32(quants, 3)};
+    QSA_UNROLL
+    for (size_t i = 0; i < 4; i++)
+        add_products(q, heads, d + i, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(of_dim[i])), scales), sums);
+}
+
+/* The scales of 16 tokens, from a byte offset on. */
+QSA_INLINE __m512 load_scales(const strip *s, size_t offset)
+{
+    __m128i eight[STRIP_BLOCKS];
+    QSA_UNROLL
+    for (int b = 0; b < STRIP_BLOCKS; b++)
+        eight[b] = _mm_loadl_epi64((const __m128i *)(const void *)((const char *)s->block[b] + offset));
+    return _mm512_cvtph_ps(
+        _mm256_set_m128i(_mm_unpacklo_epi64(eight[2], eight[3]), _mm_unpacklo_epi64(eight[0], eight[1])));
+}
+
+/* dots_strip of q8_0: a chunk of 32 dimensions has its scales in front. */
+QSA_INLINE void dots_strip_chunks(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out,
+                                  size_t out_stride)
+{
+    __m512 sums[HEADS];
+    QSA_UNROLL
+    for (uint32_t h = 0; h < heads; h++)
+        sums[h] = _mm512_setzero_ps();
+    for (size_t d = 0, chunk = 0; d < dim; d += QSA_CHUNK_DIMS, chunk += QSA_K_CHUNK_BYTES) {
+        for (int b = 0; b < STRIP_BLOCKS; b++)
+            for (size_t line = 0; line < QSA_K_CHUNK_BYTES; line += LINE_BYTES)
+                _mm_prefetch((const char *)s->next[b] + chunk + line, _MM_HINT_T0);
+        const __m512 scales = load_scales(s, chunk);
+        const size_t quants = chunk + QSA_BLOCK_TOKENS * sizeof(uint16_t);
+        for (size_t i = 0; i < QSA_CHUNK_DIMS; i += 4)
+            add_four_quants(q, heads, d + i, s, quants + i * QSA_BLOCK_TOKENS, scales, sums);
+    }
+    QSA_UNROLL
+    for (uint32_t h = 0; h < heads; h++)
+        _mm512_storeu_ps(out + h * out_stride, sums[h]);
+}
+
 static void dots_strip_f32(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out, size_t out_stride)
 {
     QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_F32, out, out_stride))
@@ -99,11 +152,25 @@ static void dots_strip_bf16(const float *q, uint32_t heads, uint32_t dim, const 
     QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_BF16, out, out_stride))
 }
 
-static void dots_strip_of(const float *q, uint32_t heads, uint32_t dim, const strip *s, enum qsa_element type,
-                          float *out, size_t out_stride)
+static void dots_strip_f16(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out, size_t out_stride)
+{
+    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_F16, out, out_stride))
+}
+
+static void dots_strip_q8_0(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out,
+                            size_t out_stride){
+    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip_chunks(q, ROWS_CONSTANT, dim, s, out, out_stride))}
+
+/* The type is known wherever this is called. */
+QSA_INLINE void dots_strip_of(const float *q, uint32_t heads, uint32_t dim, const strip *s, enum qsa_element type,
+                              float *out, size_t out_stride)
 {
     if (type == QSA_ELEMENT_BF16)
         dots_strip_bf16(q, heads, dim, s, out, out_stride);
+    else if (type == QSA_ELEMENT_F16)
+        dots_strip_f16(q, heads, dim, s, out, out_stride);
+    else if (type == QSA_ELEMENT_Q8_0)
+        dots_strip_q8_0(q, heads, dim, s, out, out_stride);
     else
         dots_strip_f32(q, heads, dim, s, out, out_stride);
 }
@@ -121,8 +188,8 @@ static strip strip_at(const void *const *blocks, uint32_t n_blocks, uint32_t b)
 }
 
 /* The last blocks, where they are no whole strip: its other dots are thrown away. */
-static void dots_rest(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
-                      float *out, size_t out_stride, enum qsa_element type)
+QSA_INLINE void dots_rest(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                          float *out, size_t out_stride, enum qsa_element type)
 {
     float sums[HEADS * TOKENS];
     const strip s = strip_at(blocks, n_blocks, 0);
@@ -132,8 +199,8 @@ static void dots_rest(const float *q, uint32_t heads, uint32_t dim, const void *
 }
 
 /* All strips, with as many heads as go together. */
-static void dots_pass(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
-                      float *out, size_t out_stride, enum qsa_element type)
+QSA_INLINE void dots_pass(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                          float *out, size_t out_stride, enum qsa_element type)
 {
     float packed[MOST_DIMS * HEADS];
     for (uint32_t d = 0; d < dim; d++)
@@ -148,8 +215,8 @@ static void dots_pass(const float *q, uint32_t heads, uint32_t dim, const void *
         dots_rest(packed, heads, dim, blocks + b, n_blocks - b, out + (size_t)b * QSA_BLOCK_TOKENS, out_stride, type);
 }
 
-static void dots(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks, float *out,
-                 size_t out_stride, enum qsa_element type)
+QSA_INLINE void dots(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                     float *out, size_t out_stride, enum qsa_element type)
 {
     for (uint32_t first = 0, count; first < heads; first += count) {
         count = qsa_rows_together(heads - first);
@@ -178,10 +245,10 @@ void qsa_dots_bf16__avx512(const float *q, uint32_t heads, uint32_t dim, const v
 void qsa_dots_f16__avx512(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
                           float *out, size_t out_stride)
 {
-    if (dim > MOST_DIMS)
+    if (dim > MOST_DIMS || dim < 2)
         qsa_dots_f16__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        qsa_dots_widened(qsa_dots_f32__avx512, q, heads, dim, blocks, n_blocks, QSA_ELEMENT_F16, out, out_stride);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_F16);
 }
 
 void qsa_dots_q8_0__avx512(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
@@ -190,5 +257,5 @@ void qsa_dots_q8_0__avx512(const float *q, uint32_t heads, uint32_t dim, const v
     if (dim > MOST_DIMS)
         qsa_dots_q8_0__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        qsa_dots_widened(qsa_dots_f32__avx512, q, heads, dim, blocks, n_blocks, QSA_ELEMENT_Q8_0, out, out_stride);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_Q8_0);
 }
