@@ -8,8 +8,8 @@ usage: compare.py [OPTION...]
   --peer FOLDER    where llama.cpp is unpacked and built, with its best options for this machine; default BUILD/compare
   --driver FILE    a compare_peer that is built already
   --model FILE     default: the demo model, whose text is a ledger and whose answer is known
-  --text FILE      what both read; default: the ledger. Its end is continued by both
-  --tokens N       tokens to read; default 35000
+  --text FILE      what both read; default: the ledger
+  --tokens N       of the text, at most; both then continue it; default 35000
   --depths LIST    tokens after which both keep their states; default 2048,8192,16384,32768
   --steps N        tokens decoded at each depth, in blocks of 8; default 128
   --threads N      default 2
@@ -48,6 +48,7 @@ BLOCK = 8                     # tokens decoded in turn
 CONTINUED = 40                # tokens after the text
 PROBE_BYTES = 1 << 27
 SLOPE_FROM, SLOPE_TO = 8192, 32768
+SLOPE_BLOCKS = 8              # fewer say nothing about ours: it is smaller than what single blocks differ by
 ROOM = 256                    # tokens of context beside the text
 
 
@@ -207,7 +208,7 @@ class Comparison:
             self.ratio_at("decode_peer_over_ours", depth, times[depth], tokens=1)
         self.slope(times)
         for depth, pair in pairs.items():
-            n = min(LATER_PIECE, self.options.there - depth - stepped(self.options))
+            n = min(LATER_PIECE, self.options.end - depth - stepped(self.options))
             if n > 0:
                 took = [[seconds / n * 1e3 for seconds in in_turn(pair, "read", n, 0)]]
                 self.ratio_at("prefill_peer_over_ours", depth, took, tokens=n)
@@ -224,7 +225,7 @@ class Comparison:
 
     def slope(self, times):
         """Of decode, per token of depth and QSA layer: medians of differences between blocks that were neighbours."""
-        if SLOPE_FROM not in times or SLOPE_TO not in times:
+        if SLOPE_FROM not in times or SLOPE_TO not in times or len(times[SLOPE_TO]) < SLOPE_BLOCKS:
             return
         tokens = (SLOPE_TO - SLOPE_FROM) * self.options.qsa_layers
         both = [statistics.median(to[side] - start[side] for start, to in zip(times[SLOPE_FROM], times[SLOPE_TO]))
@@ -253,9 +254,10 @@ def check_text(options, pair):
     ours, peer = pair[0].opened, pair[1].opened
     if ours[:2] != peer[:2]:
         sys.exit(f"compare: ours makes {ours[0]} tokens of the text, the peer {peer[0]}, or they are others")
-    options.there, options.qsa_layers = int(ours[0]), int(ours[2])
-    options.tokens = min(options.tokens, options.there)
-    options.depths = [d for d in options.depths if 0 < d <= options.there - stepped(options)]
+    options.qsa_layers = int(ours[2])
+    options.tokens = min(options.tokens, int(ours[0]))
+    options.end = int(ours[0]) if options.answer else options.tokens  # the ledger's question follows
+    options.depths = [d for d in options.depths if 0 < d <= options.end - stepped(options)]
 
 
 def check_continuation(options, pair):
@@ -303,8 +305,8 @@ def read_and_continue(options, comparison, pair):
     comparison.whole(tokens, spent)
     good = True
     if tokens == options.tokens:
-        if options.there > tokens:
-            in_turn(pair, "read", options.there - tokens, 0)
+        if options.end > tokens:
+            in_turn(pair, "read", options.end - tokens, 0)
         good = check_continuation(options, pair)
     options.depths = [d for d in options.depths if d <= tokens]
     return good
