@@ -37,6 +37,17 @@ static uint64_t padded(uint64_t bytes)
 
 /* ---- open ---- */
 
+/* Only a file, or nothing, is replaced: never a device, a pipe or a folder. */
+static qsa_status check_replaceable(const char *path)
+{
+    struct stat info;
+    if (path[0] == '\0')
+        return engine_fail(QSA_E_IO, "cannot create a file without a name");
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return engine_fail(QSA_E_IO, "cannot replace %s: not a regular file", path);
+    return QSA_OK;
+}
+
 /* A file of an unused name beside the path. */
 static qsa_status open_temporary(checkpoint *file)
 {
@@ -70,7 +81,8 @@ qsa_status checkpoint_open(checkpoint *file, const char *path, size_t tensors)
     file->shapes = ggml_init(room);
     if (!file->head || !file->shapes)
         return no_memory("the tensor list");
-    return open_temporary(file);
+    const qsa_status status = check_replaceable(path);
+    return status == QSA_OK ? open_temporary(file) : status;
 }
 
 /* ---- keys and list ---- */

@@ -14,6 +14,7 @@ refuses 2 "--experts must be a whole number from 10 to 4096" make --experts 9 "$
 refuses 2 "--vocabulary must be a whole number from 1024 to 248320" make --vocabulary 248321 "$folder/models/a"
 refuses 2 "--type must be q8_0, q4_0, bf16, f16 or f32" make --type q5_0 "$folder/models/a"
 refuses 1 "are free" make --layers 1024 --experts 4096 --type f32 "$folder/models/a"
+refuses 1 "not a regular file" make $small "$folder/models"
 refuses 1 "nowhere" make $small "$folder/nowhere/a"
 is_empty "a refusal"
 

@@ -539,6 +539,26 @@ static void full_disk_leaves_nothing(void **state)
     assert_int_equal(count_files(), 1);
 }
 
+static bool never_asked(void *user, uint64_t written, uint64_t bytes)
+{
+    (void)user;
+    (void)written;
+    (void)bytes;
+    fail_msg("something was written");
+    return false;
+}
+
+static void only_a_file_is_replaced(void **state)
+{
+    (void)state;
+    const qsa_random_model options = smallest();
+    assert_int_equal(qsa_random_model_write(folder, &options, never_asked, NULL), QSA_E_IO);
+    assert_one_line("not a regular file");
+    assert_int_equal(qsa_random_model_write("", &options, never_asked, NULL), QSA_E_IO);
+    assert_one_line("without a name");
+    assert_int_equal(count_files(), 1);
+}
+
 static void more_than_the_disk_holds_is_refused_at_once(void **state)
 {
     (void)state;
@@ -574,6 +594,7 @@ int main(void)
         cmocka_unit_test(bad_options_are_refused_by_name),
         cmocka_unit_test(interrupted_writing_leaves_the_old_file),
         cmocka_unit_test(full_disk_leaves_nothing),
+        cmocka_unit_test(only_a_file_is_replaced),
         cmocka_unit_test(more_than_the_disk_holds_is_refused_at_once),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
