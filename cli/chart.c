@@ -117,8 +117,8 @@ static void write_points(FILE *file, const chart *c, const chart_curve *curve, s
         if (isnan(value))
             continue;
         fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" class=\"d%zu\"/>\n", x, y, DOT, colour);
-        snprintf(label, sizeof label, value < 9.95 ? "%.2g" : "%.0f", value);
-        write_line(file, x, y - 9, "middle", label);
+        snprintf(label, sizeof label, value < 9.95 ? "%.2g" : value < 99.5 ? "%.1f" : "%.0f", value);
+        write_line(file, i == 0 ? x : x + 6, y - 9, i == 0 ? "middle" : "end", label); /* left of a rising curve */
     }
 }
 
