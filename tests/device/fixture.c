@@ -61,6 +61,8 @@ qsa_opencl_device *device_open(qsa_opencl_options options)
 
 /* ---- two stores ---- */
 
+float twins_weights = 3;
+
 static void open_one(twins *t, twin *one, const qsa_operations *operations)
 {
     qsa_carve measure = {0};
@@ -93,7 +95,7 @@ void twins_open(twins *t, const qsa_config *config, qsa_opencl_device *device)
     t->weights = test_alloc(n, sizeof *t->weights);
     random_source r = {n};
     for (size_t i = 0; i < n; i++)
-        t->weights[i] = random_float(&r, ORDINARY, 0) * 3;
+        t->weights[i] = random_float(&r, ORDINARY, 0) * twins_weights;
     open_one(t, &t->host, &qsa_host_operations);
     open_one(t, &t->device, &qsa_opencl_operations);
 }

@@ -36,6 +36,8 @@ typedef struct twins {
     twin host, device;
 } twins;
 
+/* Of the norm weights of twins that are opened from now on. */
+extern float twins_weights;
 void twins_open(twins *t, const qsa_config *config, qsa_opencl_device *device);
 void twins_close(twins *t);
 /* The same random content, finite everywhere, for every page of both. */

@@ -222,6 +222,37 @@ static void storage_edges_are_the_hosts(void **state)
             }
 }
 
+/* V of the first head and K of the second do not fit: K comes first, whatever the heads. */
+static void refusals_go_by_tensor_not_by_head(void **state)
+{
+    (void)state;
+    random_source r = {600};
+    const qsa_config config = config_of(&shapes[6]);
+    qsa_opencl_device *device = device_open((qsa_opencl_options){.width = shapes[6].width});
+    twins_weights = 0x1p30f;
+    twins t;
+    twins_open(&t, &config, device);
+    twins_weights = 3;
+    twins_fill(&t, &r);
+    random_batch b;
+    layer_input in;
+    batch_make(&b, &t, &(batch_plan){.stored = 5, .tokens = 2}, 1, &r);
+    input_make(&in, &t, 0, 2, false, &r);
+    for (uint32_t token = 0; token < 2; token++)
+        for (uint32_t d = 0; d < config.head_dim; d++) {
+            *input_element(&in, 1, token, 0, d) = 0;
+            *input_element(&in, 1, token, 1, d) = 1;
+            *input_element(&in, 2, token, 0, d) = 0x1p40f;
+        }
+    const uint64_t expected = refusal_of(&t.host, &b, &in.io);
+    assert_int_equal(expected % 8, QSA_INPUT_K_STORED);
+    assert_int_equal(expected, refusal_of(&t.device, &b, &in.io));
+    input_free(&in);
+    batch_free(&b);
+    twins_close(&t);
+    qsa_opencl_close(device);
+}
+
 /* ---- planted faults ---- */
 
 /* Differences that ordinary batches show on a device whose kernels were built with a fault. */
@@ -266,6 +297,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(work_groups_cannot_be_seen),
         cmocka_unit_test(refusals_are_the_hosts),
         cmocka_unit_test(storage_edges_are_the_hosts),
+        cmocka_unit_test(refusals_go_by_tensor_not_by_head),
         cmocka_unit_test(planted_faults_are_seen),
     };
     device_or_skip();

@@ -67,15 +67,18 @@ static bool store_token(qsa_host_store *store, const qsa_batch *batch, const qsa
     base->kernels->norm_rotate(row_of(&in->k, token, 0), in->k.head_stride, config->kv_heads, config->head_dim,
                                qsa_store_weights(base, io->layer).k, config->eps, pairs, table, table + pairs, false,
                                part->k);
+    bool k_fits = true, v_fits = true; /* of all heads: refusals are ordered by tensor, not by head */
     for (uint32_t h = 0; h < config->kv_heads; h++) {
-        const float *k = part->k + (size_t)h * config->head_dim, *v = row_of(&in->v, token, h);
-        const bool k_fits = qsa_storable(layout, k);
-        if (!k_fits || !qsa_storable(layout, v)) {
-            refuse(batch, io->layer, token, k_fits ? QSA_INPUT_V_STORED : QSA_INPUT_K_STORED);
-            return false;
-        }
-        qsa_store_k(base->kernels, layout, k_page, place.slot, h, k);
-        qsa_store_v(base->kernels, layout, v_page, place.slot, h, v);
+        k_fits = k_fits && qsa_storable(layout, part->k + (size_t)h * config->head_dim);
+        v_fits = v_fits && qsa_storable(layout, row_of(&in->v, token, h));
+    }
+    if (!k_fits || !v_fits) {
+        refuse(batch, io->layer, token, k_fits ? QSA_INPUT_V_STORED : QSA_INPUT_K_STORED);
+        return false;
+    }
+    for (uint32_t h = 0; h < config->kv_heads; h++) {
+        qsa_store_k(base->kernels, layout, k_page, place.slot, h, part->k + (size_t)h * config->head_dim);
+        qsa_store_v(base->kernels, layout, v_page, place.slot, h, row_of(&in->v, token, h));
     }
     qsa_store_raw(layout, qsa_host_page(store, QSA_ARENA_RAW, io->layer, place.page), place.slot,
                   row_of(&in->raw_key, token, 0));
