@@ -9,7 +9,7 @@
 /* ---- running ---- */
 
 static const double MOST_MOVED = 0.1;
-static const double PATIENCE = 1.75; /* times the seconds, while something has too few blocks that were kept */
+static const double PATIENCE = 1.5; /* times the seconds, while something has too few blocks that were kept */
 
 /* The last probe, which is also the first of the next block if that has the same kind and threads. */
 typedef struct probed {

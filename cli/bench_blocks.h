@@ -38,7 +38,7 @@ typedef struct bench_item {
     bench_sample samples[BENCH_MAX_BLOCKS];
 } bench_item;
 
-/* Rounds over all items for about that many seconds, and three quarters longer while one of them has too few blocks that were
+/* Rounds over all items for about that many seconds, and half as long again while one of them has too few blocks that were
  * kept; BENCH_MIN_BLOCKS at least. */
 bool bench_rounds(const probe *p, bench_item *items, size_t n, double seconds);
 

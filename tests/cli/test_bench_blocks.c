@@ -118,12 +118,12 @@ static void rounds_go_on_while_too_few_are_kept(void **state)
     item = item_of("a", ONE);
     play(rates_of_noise, 40);
     assert_true(bench_rounds(NULL, &item, 1, 8));
-    assert_int_equal(item.blocks, 14); /* one and three quarters */
-    assert_int_equal(bench_statistics(&item, bench_seconds).dropped, 14);
+    assert_int_equal(item.blocks, 12); /* half as many again */
+    assert_int_equal(bench_statistics(&item, bench_seconds).dropped, 12);
     item = item_of("a", ONE);
-    play(rates_of_noise, 10); /* quiet from the tenth block on */
+    play(rates_of_noise, 9); /* quiet from the ninth block on */
     assert_true(bench_rounds(NULL, &item, 1, 8));
-    assert_int_equal(item.blocks, 12);
+    assert_int_equal(item.blocks, 11);
     assert_int_equal(bench_statistics(&item, bench_seconds).kept, BENCH_MIN_BLOCKS);
 }
 
