@@ -121,7 +121,7 @@ static bool as_json;
 
 static void print_phase(const char *work, uint32_t parts, uint32_t phase, phase_sums s)
 {
-    static const char *const names[QSA_PHASES] = {"append", "scan", "select", "attend"};
+    static const char *const names[QSA_PHASES] = {"append", "scan", "select", "compare", "attend"};
     const double efficiency = s.all / parts / s.slowest;
     if (as_json)
         printf("{\"name\": \"balance_%s\", \"parts\": %u, \"phase\": \"%s\", \"value\": %.6g, \"unit\": \"us\", "
@@ -148,8 +148,9 @@ static void judge(qsa_cache *cache, qsa_seq seq, const char *work, uint64_t at, 
     double alone = 0;
     if (!as_json)
         printf("\n%s: microseconds of all parts, of the slowest; mean / slowest\n%5s | %-25s | %-25s | %-25s | %-25s | "
+               "%-25s | "
                "%s\n",
-               work, "parts", "append", "scan", "select", "attend", "times faster");
+               work, "parts", "append", "scan", "select", "compare", "attend", "times faster");
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         take_times(cache, seq, at, tokens, counts[i], out, &t);
         double together = 0;

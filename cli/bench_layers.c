@@ -206,7 +206,7 @@ static double scanned(const bench_item *item, const bench_sample *sample)
 static double attended(const bench_item *item, const bench_sample *sample)
 {
     (void)item;
-    return sample->splits[3];
+    return sample->splits[3] + sample->splits[4];
 }
 
 static void print_phase(const layers *l, const char *name, bench_measure *of)

@@ -94,7 +94,7 @@ static qsa_status reserve(forward *f, uint32_t chunk)
 static void enter_phase(void *user, uint32_t phase)
 {
     static const qsa_model_part parts[QSA_PHASES] = {QSA_PART_QSA_APPEND, QSA_PART_QSA_SCAN, QSA_PART_QSA_SELECT,
-                                                     QSA_PART_QSA_ATTEND};
+                                                     QSA_PART_QSA_ATTEND, QSA_PART_QSA_ATTEND};
     part_clock_enter(user, parts[phase]);
 }
 

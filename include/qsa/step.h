@@ -19,7 +19,7 @@ QSA_BEGIN_DECLS
 
 typedef struct qsa_step qsa_step;
 
-enum { QSA_PHASES = 4 }; /* append and pool; scan; select and emit; attend */
+enum { QSA_PHASES = 5 }; /* append and pool; scan; select and emit; q.k of rows that parts share; attend */
 
 /* n consecutive new tokens of one sequence. */
 typedef struct qsa_entry {

@@ -36,13 +36,34 @@ static void squeeze(const qsa_row_view *row, uint32_t heads, float *x, size_t st
             x[h * stride + j] = x[h * stride + row->lanes[j]];
 }
 
+void qsa_attend_compare(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t dim,
+                        qsa_attend_scratch *scratch)
+{
+    const qsa_row_view *row = &scratch->row;
+    kernels->dots[element](scratch->q, heads, dim, row->blocks, row->n_blocks, scratch->x, scratch->x_stride);
+    squeeze(row, heads, scratch->x, scratch->x_stride);
+}
+
+void qsa_attend_weigh(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t begin,
+                      uint32_t end, qsa_attend_scratch *scratch, float *out, size_t out_stride)
+{
+    const qsa_row_view *row = &scratch->row;
+    const size_t skipped = qsa_row_bytes(element, begin);
+    float sum[QSA_HEADS_AT_ONCE];
+    kernels->weights(scratch->x, scratch->x_stride, heads, row->n, sum);
+    const void **v = row->v;
+    if (skipped > 0) {
+        v = scratch->v_from;
+        for (uint32_t j = 0; j < row->n; j++)
+            v[j] = (const uint8_t *)row->v[j] + skipped;
+    }
+    kernels->accumulate[element](scratch->x, scratch->x_stride, heads, v, row->n, end - begin, sum, out + begin,
+                                 out_stride);
+}
+
 void qsa_attend_heads(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t dim,
                       qsa_attend_scratch *scratch, float *out, size_t out_stride)
 {
-    const qsa_row_view *row = &scratch->row;
-    float sum[QSA_HEADS_AT_ONCE];
-    kernels->dots[element](scratch->q, heads, dim, row->blocks, row->n_blocks, scratch->x, scratch->x_stride);
-    squeeze(row, heads, scratch->x, scratch->x_stride);
-    kernels->weights(scratch->x, scratch->x_stride, heads, row->n, sum);
-    kernels->accumulate[element](scratch->x, scratch->x_stride, heads, row->v, row->n, dim, sum, out, out_stride);
+    qsa_attend_compare(kernels, element, heads, dim, scratch);
+    qsa_attend_weigh(kernels, element, heads, 0, dim, scratch, out, out_stride);
 }

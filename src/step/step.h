@@ -65,7 +65,7 @@ struct qsa_step {
 /* Carves the step and its arrays. config passed qsa_shape_check. Returns NULL while measuring. */
 struct qsa_step *qsa_step_carve(qsa_carve *carve, const qsa_config *config);
 
-/* The announced layer wants no output: its tokens are stored, and phases 1 to 3 do nothing. */
+/* The announced layer wants no output: its tokens are stored, and later phases do nothing. */
 static inline bool qsa_stores_only(const struct qsa_step *step)
 {
     return step->layer.io.out.data == NULL;

@@ -66,6 +66,7 @@ static void poison_part(const qsa_cache *cache, const qsa_part *part)
     memset(part->raw, 0xff, config->ratio * config->index_dim * sizeof(float));
     memset(part->k, 0xff, config->kv_heads * config->head_dim * sizeof(float));
     memset(part->attend.row.v, 0xff, row * sizeof(void *));
+    memset(part->attend.v_from, 0xff, row * sizeof(void *));
     memset(part->attend.row.lanes, 0xff, row * sizeof(uint32_t));
     memset(part->attend.row.blocks, 0xff, qsa_block_limit(config->ratio, config->budget) * sizeof(void *));
     memset(part->attend.q, 0xff, QSA_HEADS_AT_ONCE * config->head_dim * sizeof(float));
@@ -94,6 +95,9 @@ static void poison_store(const qsa_cache *cache)
     memset(store->n_selected, 0xff, tokens * sizeof *store->n_selected);
     memset(store->partial, 0xff, ranges * store->k * sizeof *store->partial);
     memset(store->n_partial, 0xff, ranges * sizeof *store->n_partial);
+    memset(store->compared, 0xff,
+           (cache->config.max_parts - 1) * (size_t)(cache->config.q_heads / cache->config.kv_heads) *
+               store->parts[0].attend.x_stride * sizeof(float));
     for (uint32_t i = 0; i < cache->config.max_parts; i++)
         poison_part(cache, &store->parts[i]);
 }

@@ -48,7 +48,7 @@ enum {
     MOST_PARTS = 64,
     Q_HEADS = 24,
     KV_HEADS = 2,
-    DIM = 8,
+    DIM = 64, /* two chunks of dimensions that are not cut */
     INDEX_HEADS = 4,
     INDEX_DIM = 8,
     CHUNK = 192,
@@ -122,7 +122,7 @@ enum { PAGE = INDEX_HEADS * INDEX_DIM * QSA_PAGE_TOKENS / 4, QUERY = INDEX_HEADS
 
 static const uint32_t PARTS[] = {1, 2, 3, 4, 7, 8, 16, 32, MOST_PARTS};
 enum { PARTS_COUNT = sizeof PARTS / sizeof PARTS[0] };
-enum { APPEND = 0, SCAN = 1, ATTEND = 3 };
+enum { APPEND = 0, SCAN = 1, COMPARE = 3, ATTEND = 4 };
 
 /* At most `times` its share, and a unit. */
 static void expect_even(const char *what, deal d, uint32_t parts, double times, uint64_t unit)
@@ -139,9 +139,15 @@ static void expect_all_seen(const layer *l, const layer *alone, uint32_t parts)
 {
     const uint64_t score = INDEX_HEADS * INDEX_DIM, row = Q_HEADS / KV_HEADS * DIM * 2;
     assert_true(l->phase[SCAN].all >= l->groups_scored * score);
-    assert_true(l->phase[ATTEND].all >= l->k_rows_read * row);
+    const uint64_t attention = l->phase[COMPARE].all + l->phase[ATTEND].all;
+    assert_true(attention >= l->k_rows_read * row);
     assert_true(l->phase[SCAN].all <= alone->phase[SCAN].all * 101 / 100 + parts * (score + MOST_PARTS * score));
-    assert_int_equal(l->phase[ATTEND].all, alone->phase[ATTEND].all);
+    assert_int_equal(alone->phase[COMPARE].all, 0);
+    assert_true(attention >= alone->phase[ATTEND].all);
+    if (l->phase[COMPARE].all == 0)
+        assert_int_equal(attention, alone->phase[ATTEND].all);
+    else
+        assert_true(attention <= alone->phase[ATTEND].all + 2 * (parts + Q_HEADS) * Q_HEADS / KV_HEADS * DIM);
     assert_int_equal(l->phase[APPEND].all, alone->phase[APPEND].all);
 }
 
@@ -162,12 +168,20 @@ static void store(qsa_cache *cache, qsa_seq seq, const world_batch *batch, uint3
     world_ok(qsa_step_commit(step, NULL));
 }
 
-/* Heads of a kv head that stay together when `tokens` queries are dealt out: all, or as many as leave each part some. */
-static uint64_t heads_together(uint32_t tokens, uint32_t parts)
+/* The largest unit of phases 3 and 4. With no more parts than rows (a query and a kv head) that is a row with all its query
+ * heads; otherwise a piece of it for all heads, and some heads over it for some chunks of dimensions. */
+static void units_of(uint32_t tokens, uint32_t parts, uint64_t head, uint64_t *out_compare, uint64_t *out_attend)
 {
-    const uint32_t shared = Q_HEADS / KV_HEADS, rows = tokens * KV_HEADS;
-    const uint32_t blocks = parts <= rows ? 1 : (parts + rows - 1) / rows;
-    return blocks >= shared ? 1 : (shared + blocks - 1) / blocks;
+    const uint32_t shared = Q_HEADS / KV_HEADS, rows = tokens * KV_HEADS, members = BUDGET / 4 + 1;
+    *out_compare = 0;
+    *out_attend = head * shared;
+    if (parts <= rows)
+        return;
+    const uint32_t pieces = parts % rows == 0 ? parts / rows : (2 * parts + rows - 1) / rows;
+    const uint32_t strips = pieces >= 4 ? 2 : 1, wanted = (pieces + strips - 1) / strips;
+    const uint32_t blocks = wanted < shared ? wanted : shared;
+    *out_compare = (uint64_t)((members + pieces - 1) / pieces * 4 + 1) * shared * DIM;
+    *out_attend = (uint64_t)(BUDGET + 3) * ((shared + blocks - 1) / blocks) * DIM / strips;
 }
 
 static void expect_even_phases(uint32_t position, uint32_t tokens, bounds b)
@@ -193,15 +207,19 @@ static void expect_even_phases(uint32_t position, uint32_t tokens, bounds b)
         expect_even("append", l.phase[APPEND], PARTS[i], 1, GROUP);
         if (l.groups_scored > 0 && position > 0)
             expect_even("scan", l.phase[SCAN], PARTS[i], 1, b.scan);
-        expect_even("attend", l.phase[ATTEND], PARTS[i], b.attend_times, b.head * heads_together(tokens, PARTS[i]));
+        uint64_t compare, attend;
+        units_of(tokens, PARTS[i], b.head, &compare, &attend);
+        if (compare > 0)
+            expect_even("compare", l.phase[COMPARE], PARTS[i], 1, compare);
+        expect_even("attend", l.phase[ATTEND], PARTS[i], b.attend_times, attend);
     }
     cache->store->kernels = right;
     world_batch_close(&batch);
     qsa_cache_destroy(cache);
 }
 
-/* One token: the scan is cut by pages, attention by heads. */
-static void one_token_is_dealt_out_by_pages_and_heads(void **state)
+/* One token: the scan is cut by pages; attention by pieces of the row, then by heads and dimensions. */
+static void one_token_is_dealt_out_by_pages_and_pieces(void **state)
 {
     (void)state;
     expect_even_phases(DEPTH + 3, 1, (bounds){1, PAGE + QUERY, HEAD_ROW});
@@ -226,7 +244,7 @@ static void first_chunk_gives_nobody_more_than_twice_its_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_token_is_dealt_out_by_pages_and_heads),
+        cmocka_unit_test(one_token_is_dealt_out_by_pages_and_pieces),
         cmocka_unit_test(a_chunk_is_dealt_out_by_queries),
         cmocka_unit_test(first_chunk_gives_nobody_more_than_twice_its_share),
     };

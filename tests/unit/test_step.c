@@ -285,7 +285,7 @@ static void phases_come_in_order_and_in_the_same_parts(void **state)
             world_refused(QSA_E_ORDER, "out of order", qsa_layer_phase(step, phase, 1, 2));
             world_refused(QSA_E_ORDER, "out of order", qsa_layer_phase(step, phase + 1, 1, 2)); /* before the barrier */
             world_refused(QSA_E_ARGUMENT, "runs in 2 parts, not 3", qsa_layer_phase(step, phase, 0, 3));
-            world_refused(QSA_E_ORDER, "out of order", qsa_layer_phase(step, 4, 0, 2));
+            world_refused(QSA_E_ORDER, "out of order", qsa_layer_phase(step, QSA_PHASES, 0, 2));
             world_ok(qsa_layer_phase(step, phase, 0, 2));
         }
     }

@@ -26,6 +26,7 @@ static void carve_part(qsa_carve *carve, const qsa_config *config, const qsa_lay
     part.attend.x_stride = qsa_x_stride(blocks);
     part.attend.row.blocks = qsa_carve_bytes(carve, blocks, sizeof(void *));
     part.attend.row.v = qsa_carve_bytes(carve, row, sizeof(void *));
+    part.attend.v_from = qsa_carve_bytes(carve, row, sizeof(void *));
     part.attend.row.lanes = qsa_carve_bytes(carve, row, sizeof(uint32_t));
     part.attend.q = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * config->head_dim, sizeof(float));
     part.attend.x = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * part.attend.x_stride, sizeof(float));
@@ -44,6 +45,9 @@ static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_la
     local.n_selected = qsa_carve_bytes(carve, tokens, sizeof(uint32_t));
     local.partial = qsa_carve_bytes(carve, ranges * local.k, sizeof(qsa_candidate));
     local.n_partial = qsa_carve_bytes(carve, ranges, sizeof(uint32_t));
+    const uint64_t x_floats = qsa_x_stride(qsa_block_limit(config->ratio, config->budget));
+    local.compared = qsa_carve_bytes(
+        carve, (uint64_t)(config->max_parts - 1) * (config->q_heads / config->kv_heads) * x_floats, sizeof(float));
     local.parts = qsa_carve_bytes(carve, config->max_parts, sizeof(qsa_part));
     local.rests = qsa_carve_bytes(carve, (uint64_t)QSA_HELPED_COUNT * config->max_parts, sizeof(qsa_rest));
     for (uint32_t i = 0; i < config->max_parts; i++)
@@ -164,7 +168,7 @@ static qsa_status phase(qsa_store *base, const qsa_batch *batch, const qsa_layer
 {
     static void (*const phases[QSA_PHASES])(qsa_host_store *, const qsa_batch *, const qsa_layer_io *, uint32_t,
                                             uint32_t) = {qsa_host_append, qsa_host_scan, qsa_host_select,
-                                                         qsa_host_attend};
+                                                         qsa_host_compare, qsa_host_attend};
     if (parts > base->config->max_parts)
         parts = base->config->max_parts;
     if (part >= parts) /* more parts than working memory was planned for: the others do the work */

@@ -24,7 +24,7 @@ typedef struct qsa_rest {
 #define QSA_NOT_BEGUN UINT64_MAX
 
 /* Phases whose units are helped with. */
-enum qsa_helped { QSA_HELPED_SCAN = 0, QSA_HELPED_ATTEND, QSA_HELPED_COUNT };
+enum qsa_helped { QSA_HELPED_SCAN = 0, QSA_HELPED_COMPARE, QSA_HELPED_ATTEND, QSA_HELPED_COUNT };
 
 /* Working memory of one part. */
 typedef struct qsa_part {
@@ -46,6 +46,7 @@ typedef struct qsa_host_store {
     uint32_t *n_selected;   /* [max_step_tokens] */
     qsa_candidate *partial; /* [2 * max_parts][k] members of a range of pages, before the merge */
     uint32_t *n_partial;    /* [2 * max_parts] */
+    float *compared;        /* [max_parts - 1][q_heads / kv_heads][x_stride] x of rows that several parts share */
     qsa_part *parts;        /* [max_parts] */
     qsa_rest *rests;        /* [QSA_HELPED_COUNT][max_parts] */
 } qsa_host_store;
@@ -73,8 +74,14 @@ void qsa_host_scan(qsa_host_store *store, const qsa_batch *batch, const qsa_laye
                    uint32_t parts);
 void qsa_host_select(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
                      uint32_t parts);
+void qsa_host_compare(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
+                      uint32_t parts);
 void qsa_host_attend(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
                      uint32_t parts);
+
+/* The members [begin, end) of a token's row for one kv head: its groups, and after them the tail as one member more. */
+void qsa_host_row(const qsa_host_store *store, const qsa_batch *batch, uint32_t layer, uint32_t token, uint32_t kv_head,
+                  uint32_t begin, uint32_t end, qsa_row_view *row);
 
 /* The pooled key of a group from its raw keys. raw: working memory [ratio][index_dim]. */
 void qsa_host_pool(qsa_host_store *store, uint32_t layer, qsa_place first, const float *cos_sin, float *raw);

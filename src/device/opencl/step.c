@@ -217,7 +217,7 @@ static qsa_status merge(opencl_store *store, const qsa_batch *batch)
     return opencl_launch(store, KERNEL_MERGE, &arguments, batch->n_tokens);
 }
 
-/* ---- phase 3 ---- */
+/* ---- phase 4 ---- */
 
 static qsa_status download_output(opencl_store *store, const qsa_batch *batch, const qsa_output *out)
 {
@@ -283,7 +283,9 @@ qsa_status opencl_phase(qsa_store *base, const qsa_batch *batch, const qsa_layer
         return append(store, batch, io);
     if (phase == 1)
         return scan(store, batch, io);
-    return phase == 2 ? merge(store, batch) : attend(store, batch, io);
+    if (phase == 2)
+        return merge(store, batch);
+    return phase == 3 ? QSA_OK : attend(store, batch, io); /* a row is never cut here */
 }
 
 qsa_status opencl_selection(qsa_store *base, uint32_t token, uint32_t *out_groups, uint32_t *out_n)
