@@ -7,6 +7,21 @@
 
 enum { TOKENS = 150, FIRST = 37 };
 
+/* Scores are needed by queries that drop something, and by no others. */
+static void check_scored(const qsa_cache *cache, const qsa_config *config, uint64_t window)
+{
+    const uint64_t k = config->budget / config->ratio;
+    uint64_t scored = 0;
+    for (int64_t p = FIRST; p < FIRST + TOKENS; p++) {
+        qsa_view view;
+        world_ok(qsa_run_view(FIRST, p, config->ratio, config->budget, window, &view));
+        scored += view.groups > k ? view.groups : 0;
+    }
+    qsa_counters counters;
+    world_ok(qsa_cache_counters(cache, &counters));
+    assert_int_equal(counters.groups_scored, scored * config->layers);
+}
+
 /* Feeds a windowed sequence in chunks and gives its digest. */
 static uint64_t feed_in_chunks(const qsa_config *config, world_batch *batch, uint64_t window, uint32_t chunk)
 {
@@ -18,6 +33,7 @@ static uint64_t feed_in_chunks(const qsa_config *config, world_batch *batch, uin
     world_ok(qsa_seq_query(cache, seq, &info));
     int64_t p = FIRST + TOKENS, beyond = p + 1 - (int64_t)window - FIRST; /* the rule, for the query that comes next */
     assert_int_equal(info.anchor, beyond > 0 ? FIRST + (beyond + 3) / 4 * 4 : FIRST);
+    check_scored(cache, config, window);
     uint64_t digest = world_digest(cache, seq);
     qsa_cache_destroy(cache);
     return digest;

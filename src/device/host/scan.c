@@ -101,6 +101,19 @@ static void emit(qsa_host_store *store, uint32_t token, const qsa_candidate *mem
         selected[i] = members[i].group;
 }
 
+/* Queries of the entry from `token` on, before `end`, that share the load of a tile: in a window, groups leave as others
+ * come, so that a query that drops something can be followed by one that does not. */
+static uint32_t count_dropping(const qsa_host_store *store, const qsa_batch *batch, const qsa_batch_entry *entry,
+                               uint32_t token, uint32_t end)
+{
+    const uint32_t entry_end = entry->first_token + entry->tokens;
+    uint32_t n = 0;
+    end = end < entry_end ? end : entry_end;
+    while (token + n < end && n < QSA_SCAN_QUERIES && drops_something(store, &batch->queries[token + n]))
+        n++;
+    return n;
+}
+
 /* Whole queries [begin, end) of the step, in tiles that stay within an entry. */
 static uint64_t scan_queries(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
                              uint32_t begin, uint32_t end)
@@ -114,9 +127,7 @@ static uint64_t scan_queries(qsa_host_store *store, const qsa_batch *batch, cons
             continue;
         }
         const qsa_batch_entry *entry = qsa_batch_entry_of(batch, token);
-        uint32_t n = entry->first_token + entry->tokens - token;
-        n = n < end - token ? n : end - token;
-        n = n < QSA_SCAN_QUERIES ? n : QSA_SCAN_QUERIES;
+        const uint32_t n = count_dropping(store, batch, entry, token, end);
         scan_pages(store, batch, io, part, token, n, pages_of(store, entry, query->first_group, query[n - 1].end_group),
                    selections);
         for (uint32_t i = 0; i < n; i++) {
