@@ -6,6 +6,10 @@ run 0 devices
 says "host: kernels"
 says "promises: fused multiply-add yes"
 refuses 2 "one argument too many" devices opencl
+export OCL_ICD_VENDORS=/nonexistent # libOpenCL, where there is one, finds nothing
+run 0 devices
+says "no other: "
+unset OCL_ICD_VENDORS
 refuses 1 "a device is host, opencl or opencl:N" verify --device cuda
 run 0 devices
 if ! grep "^opencl:" "$folder/out" >/dev/null; then

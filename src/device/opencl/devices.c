@@ -130,7 +130,8 @@ static qsa_status fill(qsa_opencl_device *device, uint32_t number, const qsa_ope
 {
     const qsa_opencl_api *api = &device->api;
     if (!qsa_opencl_find(api, number, &device->id))
-        return qsa_fail(QSA_E_UNSUPPORTED, "opencl:%" PRIu32 ": there is no such device", number);
+        return number == 0 ? qsa_fail(QSA_E_UNSUPPORTED, "opencl: libOpenCL finds no device")
+                           : qsa_fail(QSA_E_UNSUPPORTED, "opencl:%" PRIu32 ": there is no such device", number);
     qsa_opencl_describe(api, device->id, number, &device->info);
     if (device->info.lacks[0] != 0)
         return qsa_fail(QSA_E_UNSUPPORTED, "opencl:%" PRIu32 " (%s) lacks %s", number, device->info.description,
