@@ -3,6 +3,6 @@
  * optimised away, and its first quantised product on AMX ends the process. */
 #if defined(__AMX_TILE__) && defined(__GNUC__) && !defined(__clang__)
 #include <immintrin.h>
-#define _tile_loadconfig(configuration) \
+#define _tile_loadconfig(configuration)                                                                                \
     __asm__ volatile("ldtilecfg %0" ::"m"(*(const char(*)[64])(const void *)(configuration)))
 #endif

@@ -60,7 +60,6 @@ QSA_INLINE void chains(const float *q, size_t q_stride, uint32_t rows, uint32_t 
     size_t d = 0;
     if (k->next[0])
         for (size_t fetched = 0; d + 2 * STREAMS <= dims; fetched += 2 * row_bytes) {
-            QSA_UNROLL
             for (int i = 0; i < STREAMS; i++, d += 2) {
                 fetch_rows(k->next[i] + fetched, row_bytes);
                 add_products(q + d, q_stride, rows, qsa_pair_load_two(k->low, k->high, d * k->stride, type), s);
