@@ -39,6 +39,24 @@ static void every_chunk_size_gives_the_run_in_one_go(void **state)
     }
 }
 
+/* Heads of several chunks of dimensions: parts share a row by dimensions too. */
+static void parts_that_share_a_row_give_the_same(void **state)
+{
+    (void)state;
+    static const uint32_t parts[] = {2, 3, 8, 16, 61};
+    for (int kind = 0; kind < QSA_KV_TYPE_COUNT; kind++) {
+        qsa_config config = world_mini();
+        config.head_dim = 160;
+        config.max_parts = 64;
+        world_kv_type(&config, kind);
+        world_batch batch = world_batch_open(&config, 40, 1);
+        uint64_t digest = reference(&config, &batch);
+        for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
+            same_run("shared rows", &config, &batch, digest, 1, (world_way){.parts = parts[p]});
+        world_batch_close(&batch);
+    }
+}
+
 static void every_number_of_parts_and_threads_gives_the_same(void **state)
 {
     (void)state;
@@ -221,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_chunk_size_gives_the_run_in_one_go),
+        cmocka_unit_test(parts_that_share_a_row_give_the_same),
         cmocka_unit_test(every_number_of_parts_and_threads_gives_the_same),
         cmocka_unit_test(every_split_in_two_gives_the_same),
         cmocka_unit_test(other_shapes_do_not_depend_on_chunks_either),
