@@ -94,8 +94,7 @@ static void pick(const qsa_candidate *candidates, uint32_t count, range *r)
     r->k -= larger;
 }
 
-/* Bits of the k-th largest; *out_equal: how many equal to it belong to the best k. */
-static uint32_t kth_largest(const qsa_candidate *candidates, uint32_t count, uint32_t k, uint32_t *out_equal)
+uint32_t qsa_kth_largest(const qsa_candidate *candidates, uint32_t count, uint32_t k, uint32_t *out_equal)
 {
     range r = full_range(candidates, count, k);
     while (r.low < r.high)
@@ -109,7 +108,7 @@ uint32_t qsa_shrink(const qsa_kernels *kernels, qsa_candidate *candidates, uint3
 {
     if (count <= k)
         return count;
-    uint32_t equal, threshold = kth_largest(candidates, count, k, &equal);
+    uint32_t equal, threshold = qsa_kth_largest(candidates, count, k, &equal);
     const uint32_t kept = kernels->keep(candidates, count, threshold, equal);
     assert(kept == k);
     *tau = threshold;

@@ -31,6 +31,9 @@ void qsa_selection_offer(qsa_selection *selection, const float *scores, uint32_t
 /* Shrinks to the best min(k, count), in order of group. */
 void qsa_selection_shrink(qsa_selection *selection);
 
+/* Bits of the k-th largest of count >= k candidates; *out_equal: how many equal to it belong to the best k. */
+uint32_t qsa_kth_largest(const qsa_candidate *candidates, uint32_t count, uint32_t k, uint32_t *out_equal);
+
 /* Shrinks `count` candidates in order of group to the best k, in place; returns how many remain. */
 uint32_t qsa_shrink(const qsa_kernels *kernels, qsa_candidate *candidates, uint32_t count, uint32_t k, int64_t *tau);
 

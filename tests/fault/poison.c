@@ -90,11 +90,11 @@ static void poison_step(const qsa_cache *cache)
 static void poison_store(const qsa_cache *cache)
 {
     qsa_host_store *store = qsa_host(cache->store);
-    const size_t tokens = cache->config.max_step_tokens, ranges = 2 * (size_t)cache->config.max_parts;
+    const size_t tokens = cache->config.max_step_tokens, ranges = QSA_RANGES_LIMIT * (size_t)cache->config.max_parts;
     memset(store->selected, 0xff, tokens * store->k * sizeof *store->selected);
     memset(store->n_selected, 0xff, tokens * sizeof *store->n_selected);
-    memset(store->partial, 0xff, ranges * store->k * sizeof *store->partial);
-    memset(store->n_partial, 0xff, ranges * sizeof *store->n_partial);
+    memset(store->ranges, 0xff, ranges * sizeof *store->ranges);
+    memset(store->few, 0xff, ranges * qsa_few_limit(store->k, 2) * sizeof *store->few);
     memset(store->compared, 0xff,
            (cache->config.max_parts - 1) * (size_t)(cache->config.q_heads / cache->config.kv_heads) *
                store->parts[0].attend.x_stride * sizeof(float));

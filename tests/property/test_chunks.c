@@ -57,6 +57,39 @@ static void parts_that_share_a_row_give_the_same(void **state)
     }
 }
 
+/* Many groups of which a range tells only the best: parts that share a query's pages, for one token and for a few. */
+static void parts_that_share_a_scan_give_the_same(void **state)
+{
+    (void)state;
+    enum { HISTORY = 2400, ASKED = 12 };
+    static const uint32_t chunks[] = {1, 2, 5};
+    qsa_config config = world_mini();
+    config.budget = 512;
+    config.layers = 1;
+    config.max_parts = 64;
+    config.capacity_tokens = config.max_step_tokens = 2 * HISTORY;
+    world_batch batch = world_batch_open(&config, HISTORY + ASKED, 1);
+    world_batch found = world_batch_open(&config, ASKED, 1 + HISTORY);
+    const uint64_t digest = reference(&config, &batch);
+    qsa_threads *threads;
+    world_ok(qsa_threads_create(4, &threads));
+    const world_way ways[] = {{.parts = 2}, {.parts = 3}, {.parts = 8}, {.parts = 61}, {.threads = threads}};
+    qsa_cache *cache = world_create(&config);
+    const qsa_seq seq = world_open(cache);
+    world_feed(cache, seq, 5, &batch, 0, HISTORY, 0, (world_way){0});
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+            world_feed(cache, seq, 5 + HISTORY, &found, 0, ASKED, chunks[c], ways[w]);
+            world_same("shared scan", &batch, HISTORY, &found, 0, ASKED);
+            assert_int_equal(world_digest(cache, seq), digest);
+            world_ok(qsa_seq_rewind(cache, seq, 5 + HISTORY));
+        }
+    qsa_cache_destroy(cache);
+    qsa_threads_destroy(threads);
+    world_batch_close(&batch);
+    world_batch_close(&found);
+}
+
 static void every_number_of_parts_and_threads_gives_the_same(void **state)
 {
     (void)state;
@@ -240,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_chunk_size_gives_the_run_in_one_go),
         cmocka_unit_test(parts_that_share_a_row_give_the_same),
+        cmocka_unit_test(parts_that_share_a_scan_give_the_same),
         cmocka_unit_test(every_number_of_parts_and_threads_gives_the_same),
         cmocka_unit_test(every_split_in_two_gives_the_same),
         cmocka_unit_test(other_shapes_do_not_depend_on_chunks_either),

@@ -38,13 +38,13 @@ static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_la
 {
     qsa_host_store *store = qsa_carve_bytes(carve, 1, sizeof *store), local;
     memset(&local, 0, sizeof local);
-    const uint64_t tokens = config->max_step_tokens, ranges = 2 * (uint64_t)config->max_parts;
+    const uint64_t tokens = config->max_step_tokens, ranges = QSA_RANGES_LIMIT * (uint64_t)config->max_parts;
     local.k = config->budget / config->ratio;
     local.capacity = qsa_selection_capacity(local.k);
     local.selected = qsa_carve_bytes(carve, tokens * local.k, sizeof(uint32_t));
     local.n_selected = qsa_carve_bytes(carve, tokens, sizeof(uint32_t));
-    local.partial = qsa_carve_bytes(carve, ranges * local.k, sizeof(qsa_candidate));
-    local.n_partial = qsa_carve_bytes(carve, ranges, sizeof(uint32_t));
+    local.ranges = qsa_carve_bytes(carve, ranges, sizeof(qsa_range));
+    local.few = qsa_carve_bytes(carve, ranges * qsa_few_limit(local.k, 2), sizeof(qsa_candidate));
     const uint64_t x_floats = qsa_x_stride(qsa_block_limit(config->ratio, config->budget));
     local.compared = qsa_carve_bytes(
         carve, (uint64_t)(config->max_parts - 1) * (config->q_heads / config->kv_heads) * x_floats, sizeof(float));

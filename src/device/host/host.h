@@ -5,12 +5,13 @@
 
 #include "attend/attend.h"
 #include "device/device.h"
-#include "select/select.h"
+#include "select/merge.h"
 
 #include <stdatomic.h>
 
 enum {
     QSA_SCAN_QUERIES = 8, /* queries that share the load of a tile */
+    QSA_RANGES_LIMIT = 2, /* ranges that a part scans, if there are fewer queries than parts */
     QSA_SCAN_TILES = 32   /* tiles that so many queries score between two looks at the threshold; fewer, more tiles */
 };
 
@@ -28,11 +29,12 @@ enum qsa_helped { QSA_HELPED_SCAN = 0, QSA_HELPED_COMPARE, QSA_HELPED_ATTEND, QS
 
 /* Working memory of one part. */
 typedef struct qsa_part {
-    float *queries;            /* [QSA_SCAN_QUERIES][index_heads][index_dim] */
-    float *scores;             /* [queries][tiles][page_groups], queries x tiles at most the product of both */
-    qsa_candidate *candidates; /* [QSA_SCAN_QUERIES][capacity] */
-    float *raw;                /* [ratio][index_dim] */
-    float *k;                  /* [kv_heads][head_dim] */
+    float *queries; /* [QSA_SCAN_QUERIES][index_heads][index_dim] */
+    float *scores;  /* [queries][tiles][page_groups], queries x tiles at most the product of both */
+    qsa_candidate
+        *candidates; /* [QSA_SCAN_QUERIES][capacity] one of each query; or of each range, and one to work in */
+    float *raw;      /* [ratio][index_dim] */
+    float *k;        /* [kv_heads][head_dim] */
     qsa_attend_scratch attend;
 } qsa_part;
 
@@ -40,15 +42,15 @@ typedef struct qsa_host_store {
     qsa_store base;
     uint8_t *arena[QSA_ARENA_COUNT];
 
-    uint32_t k;             /* budget in groups */
-    uint32_t capacity;      /* candidates of one selection */
-    uint32_t *selected;     /* [max_step_tokens][k] */
-    uint32_t *n_selected;   /* [max_step_tokens] */
-    qsa_candidate *partial; /* [2 * max_parts][k] members of a range of pages, before the merge */
-    uint32_t *n_partial;    /* [2 * max_parts] */
-    float *compared;        /* [max_parts - 1][q_heads / kv_heads][x_stride] x of rows that several parts share */
-    qsa_part *parts;        /* [max_parts] */
-    qsa_rest *rests;        /* [QSA_HELPED_COUNT][max_parts] */
+    uint32_t k;           /* budget in groups */
+    uint32_t capacity;    /* candidates of one selection */
+    uint32_t *selected;   /* [max_step_tokens][k] */
+    uint32_t *n_selected; /* [max_step_tokens] */
+    qsa_range *ranges;    /* [QSA_RANGES_LIMIT * max_parts] of pages, between phases 1 and 2 */
+    qsa_candidate *few;   /* [QSA_RANGES_LIMIT * max_parts][qsa_few_limit(k, 2)] the best of each */
+    float *compared;      /* [max_parts - 1][q_heads / kv_heads][x_stride] x of rows that several parts share */
+    qsa_part *parts;      /* [max_parts] */
+    qsa_rest *rests;      /* [QSA_HELPED_COUNT][max_parts] */
 } qsa_host_store;
 
 static inline qsa_host_store *qsa_host(qsa_store *store)

@@ -2,11 +2,9 @@
 /* Phases 1 and 2: scores and membership.
  *
  * With at least as many queries as parts a part owns whole queries and its selection is final. With fewer, each query's
- * pages are cut into ranges; a range leaves its best candidates in `partial`, and phase 2 merges them in order. */
+ * pages are cut into ranges, whose candidates phase 2 merges. */
 #include "device/host/host.h"
 #include "index/pool.h"
-
-#include <string.h>
 
 static bool drops_something(const qsa_host_store *store, const qsa_query *query)
 {
@@ -64,6 +62,16 @@ static void offer_tiles(const qsa_host_store *store, const qsa_batch_entry *entr
         qsa_selection_offer(selection, scores + (begin - first), (uint32_t)(begin - before), (uint32_t)(end - begin));
 }
 
+static qsa_candidate *buffer_of(const qsa_host_store *store, const qsa_part *part, uint32_t i)
+{
+    return part->candidates + (size_t)i * store->capacity;
+}
+
+static void begin_selection(const qsa_host_store *store, const qsa_part *part, uint32_t i, qsa_selection *selection)
+{
+    qsa_selection_begin(selection, store->base.kernels, buffer_of(store, part, i), store->capacity, store->k);
+}
+
 /* Scans pages for the queries first .. first + n - 1 of one entry, all of which drop something. */
 static void scan_pages(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
                        uint32_t first, uint32_t n, page_range pages, qsa_selection *selections)
@@ -72,11 +80,8 @@ static void scan_pages(qsa_host_store *store, const qsa_batch *batch, const qsa_
     const qsa_config *config = store->base.config;
     const qsa_layout *layout = store->base.layout;
     const uint32_t per_page = layout->page_groups, width = config->index_heads * config->index_dim;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         load_query(store, batch, io, first + i, part->queries + (size_t)i * width);
-        qsa_selection_begin(&selections[i], store->base.kernels, part->candidates + (size_t)i * store->capacity,
-                            store->capacity, store->k);
-    }
     const uint32_t most = QSA_SCAN_QUERIES * QSA_SCAN_TILES / n;
     for (uint64_t page = pages.begin; page < pages.end; page += most) {
         const void *tiles[QSA_SCAN_QUERIES * QSA_SCAN_TILES];
@@ -89,16 +94,14 @@ static void scan_pages(qsa_host_store *store, const qsa_batch *batch, const qsa_
             offer_tiles(store, entry, &batch->queries[first + i], page, n_tiles,
                         part->scores + (size_t)i * n_tiles * per_page, &selections[i]);
     }
-    for (uint32_t i = 0; i < n; i++)
-        qsa_selection_shrink(&selections[i]);
 }
 
-static void emit(qsa_host_store *store, uint32_t token, const qsa_candidate *members, uint32_t n)
+static void emit(qsa_host_store *store, uint32_t token, const qsa_selection *selection)
 {
     uint32_t *selected = store->selected + (size_t)token * store->k;
-    store->n_selected[token] = n;
-    for (uint32_t i = 0; i < n; i++)
-        selected[i] = members[i].group;
+    store->n_selected[token] = selection->count;
+    for (uint32_t i = 0; i < selection->count; i++)
+        selected[i] = selection->buffer[i].group;
 }
 
 /* Queries of the entry from `token` on, before `end`, that share the load of a tile: in a window, groups leave as others
@@ -128,11 +131,14 @@ static uint64_t scan_queries(qsa_host_store *store, const qsa_batch *batch, cons
         }
         const qsa_batch_entry *entry = qsa_batch_entry_of(batch, token);
         const uint32_t n = count_dropping(store, batch, entry, token, end);
+        for (uint32_t i = 0; i < n; i++)
+            begin_selection(store, part, i, &selections[i]);
         scan_pages(store, batch, io, part, token, n, pages_of(store, entry, query->first_group, query[n - 1].end_group),
                    selections);
         for (uint32_t i = 0; i < n; i++) {
             scored += query[i].end_group - query[i].first_group;
-            emit(store, token + i, selections[i].buffer, selections[i].count);
+            qsa_selection_shrink(&selections[i]);
+            emit(store, token + i, &selections[i]);
         }
         token += n;
     }
@@ -145,23 +151,33 @@ static uint32_t ranges_per_query(const qsa_batch *batch, uint32_t parts)
     return (parts + batch->n_tokens - 1) / batch->n_tokens;
 }
 
-static uint64_t scan_range(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
-                           uint32_t unit, uint32_t ranges)
+static qsa_ranges ranges_of(const qsa_host_store *store, uint32_t token, uint32_t ranges)
 {
-    uint32_t token = unit / ranges;
+    return (qsa_ranges){.kernels = store->base.kernels,
+                        .k = store->k,
+                        .n = ranges,
+                        .ranges = store->ranges + (size_t)token * ranges,
+                        .few = store->few + (size_t)token * ranges * qsa_few_limit(store->k, ranges)};
+}
+
+/* The part's i-th range, which is the unit-th of the step. */
+static uint64_t scan_range(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
+                           uint32_t i, uint32_t unit, uint32_t n_ranges)
+{
+    const uint32_t token = unit / n_ranges, range = unit % n_ranges;
     const qsa_query *query = &batch->queries[token];
-    store->n_partial[unit] = 0;
     if (!drops_something(store, query))
         return 0;
     page_range all = pages_of(store, qsa_batch_entry_of(batch, token), query->first_group, query->end_group), mine;
-    qsa_share(all.end - all.begin, unit % ranges, ranges, &mine.begin, &mine.end);
+    qsa_share(all.end - all.begin, range, n_ranges, &mine.begin, &mine.end);
     mine.begin += all.begin;
     mine.end += all.begin;
     qsa_selection selection;
+    begin_selection(store, part, i, &selection);
     scan_pages(store, batch, io, part, token, 1, mine, &selection);
-    memcpy(store->partial + (size_t)unit * store->k, selection.buffer, selection.count * sizeof(qsa_candidate));
-    store->n_partial[unit] = selection.count;
-    return unit % ranges == 0 ? query->end_group - query->first_group : 0;
+    const qsa_ranges ranges = ranges_of(store, token, n_ranges);
+    qsa_ranges_leave(&ranges, range, &selection, buffer_of(store, part, QSA_RANGES_LIMIT));
+    return range == 0 ? query->end_group - query->first_group : 0;
 }
 
 void qsa_host_scan(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part, uint32_t parts)
@@ -174,28 +190,23 @@ void qsa_host_scan(qsa_host_store *store, const qsa_batch *batch, const qsa_laye
         uint32_t ranges = ranges_per_query(batch, parts);
         qsa_share((uint64_t)batch->n_tokens * ranges, part, parts, &begin, &end);
         for (uint64_t unit = begin; unit < end; unit++)
-            scored += scan_range(store, batch, io, &store->parts[part], (uint32_t)unit, ranges);
+            scored +=
+                scan_range(store, batch, io, &store->parts[part], (uint32_t)(unit - begin), (uint32_t)unit, ranges);
     }
     atomic_fetch_add_explicit(&store->base.work->groups_scored, scored, memory_order_relaxed);
 }
 
-/* The ranges of a query, in order, are in order of group; they are packed to the front and shrunk once more. */
-static void merge(qsa_host_store *store, const qsa_batch *batch, uint32_t token, uint32_t ranges)
+static void merge(qsa_host_store *store, const qsa_batch *batch, const qsa_part *part, uint32_t token,
+                  uint32_t n_ranges)
 {
     const qsa_query *query = &batch->queries[token];
     if (!drops_something(store, query)) {
         choose_all(store, token, query);
         return;
     }
-    qsa_candidate *first = store->partial + (size_t)token * ranges * store->k;
-    uint32_t count = 0;
-    for (uint32_t r = 0; r < ranges; r++) {
-        uint32_t n = store->n_partial[token * ranges + r];
-        memmove(first + count, first + (size_t)r * store->k, n * sizeof(qsa_candidate));
-        count += n;
-    }
-    int64_t tau;
-    emit(store, token, first, qsa_shrink(store->base.kernels, first, count, store->k, &tau));
+    const qsa_ranges ranges = ranges_of(store, token, n_ranges);
+    store->n_selected[token] =
+        qsa_ranges_merge(&ranges, buffer_of(store, part, QSA_RANGES_LIMIT), store->selected + (size_t)token * store->k);
 }
 
 void qsa_host_select(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
@@ -207,5 +218,5 @@ void qsa_host_select(qsa_host_store *store, const qsa_batch *batch, const qsa_la
     uint64_t begin, end;
     qsa_share(batch->n_tokens, part, parts, &begin, &end);
     for (uint64_t token = begin; token < end; token++)
-        merge(store, batch, (uint32_t)token, ranges_per_query(batch, parts));
+        merge(store, batch, &store->parts[part], (uint32_t)token, ranges_per_query(batch, parts));
 }
