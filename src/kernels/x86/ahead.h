@@ -33,14 +33,36 @@ QSA_INLINE size_t qsa_ahead_share_bytes(enum qsa_element type)
     return type == QSA_ELEMENT_Q8_0 ? QSA_V_CHUNK_BYTES : QSA_AHEAD_DIMS * sizeof(uint16_t);
 }
 
-/* Step number i of a column. */
-QSA_INLINE void qsa_ahead_fetch(const qsa_ahead *ahead, size_t i, enum qsa_element type)
+/* A share's line, or two of f32. */
+#define QSA_AHEAD_FETCH(share, type, hint)                                                                             \
+    do {                                                                                                               \
+        _mm_prefetch((share), hint);                                                                                   \
+        if ((type) == QSA_ELEMENT_F32)                                                                                 \
+            _mm_prefetch((share) + QSA_AHEAD_LINE_BYTES, hint);                                                        \
+    } while (0)
+
+/* What one column fetches, side by side: in memory a loop reads it without a multiplication. */
+typedef struct qsa_ahead_column {
+    const char *piece[QSA_AHEAD_PIECES];
+} qsa_ahead_column;
+
+QSA_INLINE qsa_ahead_column qsa_ahead_pieces(const qsa_ahead *ahead)
 {
-    const char *share = ahead->next[i % QSA_AHEAD_PIECES * ahead->columns];
-    share += i / QSA_AHEAD_PIECES * qsa_ahead_share_bytes(type);
-    _mm_prefetch(share, _MM_HINT_T1);
-    if (type == QSA_ELEMENT_F32)
-        _mm_prefetch(share + QSA_AHEAD_LINE_BYTES, _MM_HINT_T1);
+    qsa_ahead_column column;
+    QSA_UNROLL
+    for (size_t i = 0; i < QSA_AHEAD_PIECES; i++)
+        column.piece[i] = ahead->next[i * ahead->columns];
+    return column;
+}
+
+/* Step i of a column, whose row of V lies at `row`: a share of the next block into the second cache, and of this row the
+ * next column into the first. (A loop over shares in a loop over pieces instead of % and / was 10 % slower: the processor
+ * does not foresee the end of eight steps.) */
+QSA_INLINE void qsa_ahead_fetch(const qsa_ahead_column *column, size_t i, const char *row, enum qsa_element type)
+{
+    const size_t share_bytes = qsa_ahead_share_bytes(type);
+    QSA_AHEAD_FETCH(row + share_bytes, type, _MM_HINT_T0);
+    QSA_AHEAD_FETCH(column->piece[i % QSA_AHEAD_PIECES] + i / QSA_AHEAD_PIECES * share_bytes, type, _MM_HINT_T1);
 }
 
 /* The first column for the rows v[begin] .. before v[n]; the others begin one address after the other. A row has as many

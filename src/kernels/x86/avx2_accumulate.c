@@ -49,10 +49,12 @@ QSA_INLINE void strip_block(const problem *a, uint32_t heads, const strip *s, co
         high[h] = b->begin ? _mm256_loadu_ps(s->waiting + h * s->stride + HALF) : _mm256_setzero_ps();
     }
 
+    const qsa_ahead_column ahead = b->fetches ? qsa_ahead_pieces(&b->ahead) : (qsa_ahead_column){{NULL}};
+    const size_t column = qsa_row_bytes(type, s->d);
     for (size_t j = b->begin; j < b->end; j++) {
         qsa_pair v = qsa_pair_load(a->v[j], s->d, type);
         if (b->fetches)
-            qsa_ahead_fetch(&b->ahead, j - b->begin, type);
+            qsa_ahead_fetch(&ahead, j - b->begin, (const char *)a->v[j] + column, type);
         QSA_UNROLL
         for (uint32_t h = 0; h < heads; h++) {
             __m256 p = _mm256_broadcast_ss(a->p + h * a->stride + j);

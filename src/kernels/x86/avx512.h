@@ -45,8 +45,11 @@ QSA_INLINE __m512i qsa_join(__m256i low, __m256i high)
 /* 32 neighbours, from values[i] on. */
 QSA_INLINE qsa_wide_pair qsa_wide_load(const void *values, size_t i, enum qsa_element type)
 {
-    if (type == QSA_ELEMENT_BF16)
-        return qsa_wide_from_bf16(_mm512_loadu_si512((const uint16_t *)values + i));
+    if (type == QSA_ELEMENT_BF16) {
+        __m512i bits = _mm512_loadu_si512((const uint16_t *)values + i);
+        __asm__("" : "+v"(bits)); /* in a register: gcc would load it once for each half */
+        return qsa_wide_from_bf16(bits);
+    }
     if (type == QSA_ELEMENT_F16) {
         const __m256i *h = (const __m256i *)((const uint16_t *)values + i);
         return (qsa_wide_pair){{_mm512_cvtph_ps(_mm256_loadu_si256(h)), _mm512_cvtph_ps(_mm256_loadu_si256(h + 1))}};

@@ -42,17 +42,20 @@ QSA_INLINE void strip_block(const problem *a, uint32_t heads, const strip *s, co
         high[h] = b->begin ? _mm512_loadu_ps(s->waiting + h * STRIP + HALF) : _mm512_setzero_ps();
     }
 
-    const size_t stride = a->stride;
+    const size_t stride = a->stride, column = qsa_row_bytes(type, s->d);
     const float *p[HEADS / THREE];
     QSA_UNROLL
     for (uint32_t h = 0; h < heads; h += THREE)
-        p[h / THREE] = a->p + h * stride;
-    for (size_t j = b->begin; j < b->end; j++) {
-        qsa_wide_pair v = qsa_wide_load(a->v[j], s->d, type);
-        qsa_ahead_fetch(&b->ahead, j - b->begin, type);
+        p[h / THREE] = a->p + h * stride + b->begin;
+    const qsa_ahead_column ahead = qsa_ahead_pieces(&b->ahead);
+    const void *const *rows = a->v + b->begin;
+    for (size_t i = 0; i < b->end - b->begin; i++) {
+        const char *row = (const char *)rows[i] + column;
+        qsa_wide_pair v = qsa_wide_load(row, 0, type);
+        qsa_ahead_fetch(&ahead, i, row, type);
         QSA_UNROLL
         for (uint32_t h = 0; h < heads; h++) {
-            __m512 ph = _mm512_set1_ps(p[h / THREE][h % THREE * stride + j]);
+            __m512 ph = _mm512_set1_ps(p[h / THREE][h % THREE * stride + i]);
             low[h] = _mm512_fmadd_ps(ph, v.v[0], low[h]);
             high[h] = _mm512_fmadd_ps(ph, v.v[1], high[h]);
         }

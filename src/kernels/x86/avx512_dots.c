@@ -26,29 +26,39 @@ QSA_INLINE __m512i load_quarters(const strip *s, size_t offset)
                     _mm256_inserti128_si256(high, load_quarter(s->block[3], offset), 1));
 }
 
-/* Dimensions d and d + 1 of the strip. */
-QSA_INLINE qsa_wide_pair load_two_rows(const strip *s, size_t d, enum qsa_element type)
+QSA_INLINE __m512i load_two_halves(const void *block, const void *next_block, size_t offset)
 {
-    if (type == QSA_ELEMENT_BF16)
-        return qsa_wide_from_bf16(load_quarters(s, d * QSA_BLOCK_TOKENS * sizeof(uint16_t)));
-    if (type == QSA_ELEMENT_F16) { /* a row of the four blocks after the other, then widened */
-        const __m512i rows = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-        __m512i halves = load_quarters(s, d * QSA_BLOCK_TOKENS * sizeof(uint16_t));
-        halves = _mm512_permutexvar_epi64(rows, halves);
-        return (qsa_wide_pair){
-            {_mm512_cvtph_ps(_mm512_castsi512_si256(halves)), _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1))}};
-    }
-    const size_t row_bytes = QSA_BLOCK_TOKENS * sizeof(float);
-    return (qsa_wide_pair){{_mm512_castsi512_ps(load_quarters(s, d * row_bytes)),
-                            _mm512_castsi512_ps(load_quarters(s, (d + 1) * row_bytes))}};
+    return qsa_join(_mm256_loadu_si256((const __m256i *)((const char *)block + offset)),
+                    _mm256_loadu_si256((const __m256i *)((const char *)next_block + offset)));
 }
 
-/* The last dimension of an odd number of them: of two bytes, the row before it and this one. */
-QSA_INLINE __m512 load_last_row(const strip *s, size_t d, enum qsa_element type)
+/* load_quarters at offset and at offset + 16, in fewer steps than two of them. */
+QSA_INLINE void load_quarters_twice(const strip *s, size_t offset, __m512i quarters[2])
 {
-    if (type != QSA_ELEMENT_F32)
-        return load_two_rows(s, d - 1, type).v[1];
-    return _mm512_castsi512_ps(load_quarters(s, d * QSA_BLOCK_TOKENS * sizeof(float)));
+    const __m512i low = load_two_halves(s->block[0], s->block[1], offset);
+    const __m512i high = load_two_halves(s->block[2], s->block[3], offset);
+    quarters[0] = _mm512_shuffle_i64x2(low, high, 0x88);
+    quarters[1] = _mm512_shuffle_i64x2(low, high, 0xdd);
+}
+
+/* Two dimensions of two bytes each, from load_quarters. */
+QSA_INLINE qsa_wide_pair widen_two_rows(__m512i quarters, enum qsa_element type)
+{
+    if (type == QSA_ELEMENT_BF16)
+        return qsa_wide_from_bf16(quarters);
+    /* a row of the four blocks after the other, then widened */
+    const __m512i halves = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), quarters);
+    return (qsa_wide_pair){
+        {_mm512_cvtph_ps(_mm512_castsi512_si256(halves)), _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1))}};
+}
+
+/* Dimension d alone. Of two bytes a load takes two: with the dimension before it, or after the first. */
+QSA_INLINE __m512 load_row(const strip *s, size_t d, enum qsa_element type)
+{
+    if (type == QSA_ELEMENT_F32)
+        return _mm512_castsi512_ps(load_quarters(s, d * QSA_BLOCK_TOKENS * sizeof(float)));
+    const size_t first = d > 0 ? d - 1 : 0;
+    return widen_two_rows(load_quarters(s, first * QSA_BLOCK_TOKENS * sizeof(uint16_t)), type).v[d > 0];
 }
 
 /* q is packed [dim][heads]: one address for all heads, of which there are more than registers for addresses. */
@@ -59,12 +69,24 @@ QSA_INLINE void add_products(const float *q, uint32_t heads, size_t d, __m512 ke
         sums[h] = _mm512_fmadd_ps(_mm512_set1_ps(q[d * heads + h]), keys, sums[h]);
 }
 
-QSA_INLINE void add_two_rows(const float *q, uint32_t heads, size_t d, const strip *s, enum qsa_element type,
-                             __m512 sums[HEADS])
+/* Half a line of each block: two dimensions of f32, four of others. */
+QSA_INLINE void add_half_line(const float *q, uint32_t heads, size_t d, const strip *s, enum qsa_element type,
+                              __m512 sums[HEADS])
 {
-    qsa_wide_pair keys = load_two_rows(s, d, type);
-    add_products(q, heads, d, keys.v[0], sums);
-    add_products(q, heads, d + 1, keys.v[1], sums);
+    __m512i quarters[2];
+    if (type == QSA_ELEMENT_F32) {
+        load_quarters_twice(s, d * QSA_BLOCK_TOKENS * sizeof(float), quarters);
+        add_products(q, heads, d, _mm512_castsi512_ps(quarters[0]), sums);
+        add_products(q, heads, d + 1, _mm512_castsi512_ps(quarters[1]), sums);
+        return;
+    }
+    load_quarters_twice(s, d * QSA_BLOCK_TOKENS * sizeof(uint16_t), quarters);
+    QSA_UNROLL
+    for (size_t i = 0; i < 2; i++) {
+        const qsa_wide_pair keys = widen_two_rows(quarters[i], type);
+        add_products(q, heads, d + 2 * i, keys.v[0], sums);
+        add_products(q, heads, d + 2 * i + 1, keys.v[1], sums);
+    }
 }
 
 /* The strip's dots with `heads` heads: head h at out + h * out_stride. */
@@ -82,26 +104,23 @@ QSA_INLINE void dots_strip(const float *q, uint32_t heads, uint32_t dim, const s
     for (; d + line_rows <= dim; d += line_rows) {
         for (int b = 0; b < STRIP_BLOCKS; b++)
             _mm_prefetch((const char *)s->next[b] + d * row_bytes, _MM_HINT_T0);
-        QSA_UNROLL
-        for (size_t i = 0; i < line_rows; i += 2)
-            add_two_rows(q, heads, d + i, s, type, sums);
+        add_half_line(q, heads, d, s, type, sums);
+        add_half_line(q, heads, d + line_rows / 2, s, type, sums);
     }
-    for (; d + 2 <= dim; d += 2)
-        add_two_rows(q, heads, d, s, type, sums);
-    if (d < dim)
-        add_products(q, heads, d, load_last_row(s, d, type), sums);
+    for (; d < dim; d++)
+        add_products(q, heads, d, load_row(s, d, type), sums);
 
     QSA_UNROLL
     for (uint32_t h = 0; h < heads; h++)
         _mm512_storeu_ps(out + h * out_stride, sums[h]);
 }
 
-/* Four dimensions of a chunk of q8_0, from a byte offset on. */
-QSA_INLINE void add_four_quants(const float *q, uint32_t heads, size_t d, const strip *s, size_t offset, __m512 scales,
+/* Four dimensions of a chunk of q8_0, from load_quarters. */
+QSA_INLINE void add_four_quants(const float *q, uint32_t heads, size_t d, __m512i quarters, __m512 scales,
                                 __m512 sums[HEADS])
 {
     const __m512i transposed = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i quants = _mm512_permutexvar_epi32(transposed, load_quarters(s, offset));
+    const __m512i quants = _mm512_permutexvar_epi32(transposed, quarters);
     const __m128i of_dim[4] = {_mm512_castsi512_si128(quants), _mm512_extracti32x4_epi32(quants, 1),
                                _mm512_extracti32x4_epi32(quants, 2), _mm512_extracti32x4_epi32(quants, 3)};
     QSA_UNROLL
@@ -134,45 +153,16 @@ QSA_INLINE void dots_strip_chunks(const float *q, uint32_t heads, uint32_t dim, 
                 _mm_prefetch((const char *)s->next[b] + chunk + line, _MM_HINT_T0);
         const __m512 scales = load_scales(s, chunk);
         const size_t quants = chunk + QSA_BLOCK_TOKENS * sizeof(uint16_t);
-        for (size_t i = 0; i < QSA_CHUNK_DIMS; i += 4)
-            add_four_quants(q, heads, d + i, s, quants + i * QSA_BLOCK_TOKENS, scales, sums);
+        for (size_t i = 0; i < QSA_CHUNK_DIMS; i += 8) {
+            __m512i quarters[2];
+            load_quarters_twice(s, quants + i * QSA_BLOCK_TOKENS, quarters);
+            add_four_quants(q, heads, d + i, quarters[0], scales, sums);
+            add_four_quants(q, heads, d + i + 4, quarters[1], scales, sums);
+        }
     }
     QSA_UNROLL
     for (uint32_t h = 0; h < heads; h++)
         _mm512_storeu_ps(out + h * out_stride, sums[h]);
-}
-
-static void dots_strip_f32(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out, size_t out_stride)
-{
-    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_F32, out, out_stride))
-}
-
-static void dots_strip_bf16(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out, size_t out_stride)
-{
-    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_BF16, out, out_stride))
-}
-
-static void dots_strip_f16(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out, size_t out_stride)
-{
-    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip(q, ROWS_CONSTANT, dim, s, QSA_ELEMENT_F16, out, out_stride))
-}
-
-static void dots_strip_q8_0(const float *q, uint32_t heads, uint32_t dim, const strip *s, float *out,
-                            size_t out_stride){
-    QSA_WITH_CONSTANT_ROWS_12(heads, dots_strip_chunks(q, ROWS_CONSTANT, dim, s, out, out_stride))}
-
-/* The type is known wherever this is called. */
-QSA_INLINE void dots_strip_of(const float *q, uint32_t heads, uint32_t dim, const strip *s, enum qsa_element type,
-                              float *out, size_t out_stride)
-{
-    if (type == QSA_ELEMENT_BF16)
-        dots_strip_bf16(q, heads, dim, s, out, out_stride);
-    else if (type == QSA_ELEMENT_F16)
-        dots_strip_f16(q, heads, dim, s, out, out_stride);
-    else if (type == QSA_ELEMENT_Q8_0)
-        dots_strip_q8_0(q, heads, dim, s, out, out_stride);
-    else
-        dots_strip_f32(q, heads, dim, s, out, out_stride);
 }
 
 /* Blocks b .. b + 4; past the last one, the last again. The ones after them are next. */
@@ -187,40 +177,74 @@ static strip strip_at(const void *const *blocks, uint32_t n_blocks, uint32_t b)
     return s;
 }
 
-/* The last blocks, where they are no whole strip: its other dots are thrown away. */
-QSA_INLINE void dots_rest(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
-                          float *out, size_t out_stride, enum qsa_element type)
+/* All strips; the last may have fewer blocks, but writes all its dots. */
+QSA_INLINE void dots_strips(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                            float *out, size_t out_stride, enum qsa_element type)
 {
-    float sums[HEADS * TOKENS];
-    const strip s = strip_at(blocks, n_blocks, 0);
-    dots_strip_of(q, heads, dim, &s, type, sums, TOKENS);
-    for (uint32_t h = 0; h < heads; h++)
-        memcpy(out + h * out_stride, sums + TOKENS * h, n_blocks * QSA_BLOCK_TOKENS * sizeof *out);
+    for (uint32_t b = 0; b < n_blocks; b += STRIP_BLOCKS, out += TOKENS) {
+        const strip s = strip_at(blocks, n_blocks, b);
+        if (type == QSA_ELEMENT_Q8_0)
+            dots_strip_chunks(q, heads, dim, &s, out, out_stride);
+        else
+            dots_strip(q, heads, dim, &s, type, out, out_stride);
+    }
 }
 
-/* All strips, with as many heads as go together. */
-QSA_INLINE void dots_pass(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
-                          float *out, size_t out_stride, enum qsa_element type)
+typedef void dots_strips_fn(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                            float *out, size_t out_stride);
+
+static void dots_strips_f32(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                            float *out, size_t out_stride)
 {
-    float packed[MOST_DIMS * HEADS];
+    QSA_WITH_CONSTANT_ROWS_12(heads,
+                              dots_strips(q, ROWS_CONSTANT, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_F32))
+}
+
+static void dots_strips_bf16(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                             float *out, size_t out_stride)
+{
+    QSA_WITH_CONSTANT_ROWS_12(heads,
+                              dots_strips(q, ROWS_CONSTANT, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_BF16))
+}
+
+static void dots_strips_f16(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                            float *out, size_t out_stride)
+{
+    QSA_WITH_CONSTANT_ROWS_12(heads,
+                              dots_strips(q, ROWS_CONSTANT, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_F16))
+}
+
+static void dots_strips_q8_0(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                             float *out, size_t out_stride)
+{
+    QSA_WITH_CONSTANT_ROWS_12(heads,
+                              dots_strips(q, ROWS_CONSTANT, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_Q8_0))
+}
+
+/* With as many heads as go together. */
+static void dots_pass(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
+                      float *out, size_t out_stride, dots_strips_fn *of_type)
+{
+    float packed[MOST_DIMS * HEADS], rest[HEADS * TOKENS];
     for (uint32_t d = 0; d < dim; d++)
         for (uint32_t h = 0; h < heads; h++)
             packed[(size_t)d * heads + h] = q[(size_t)h * dim + d];
-    uint32_t b = 0;
-    for (; b + STRIP_BLOCKS <= n_blocks; b += STRIP_BLOCKS) {
-        const strip s = strip_at(blocks, n_blocks, b);
-        dots_strip_of(packed, heads, dim, &s, type, out + (size_t)b * QSA_BLOCK_TOKENS, out_stride);
-    }
-    if (b < n_blocks)
-        dots_rest(packed, heads, dim, blocks + b, n_blocks - b, out + (size_t)b * QSA_BLOCK_TOKENS, out_stride, type);
+    const uint32_t left = n_blocks % STRIP_BLOCKS, whole = n_blocks - left;
+    of_type(packed, heads, dim, blocks, whole, out, out_stride);
+    if (left == 0)
+        return;
+    of_type(packed, heads, dim, blocks + whole, left, rest, TOKENS);
+    out += (size_t)whole * QSA_BLOCK_TOKENS;
+    for (uint32_t h = 0; h < heads; h++)
+        memcpy(out + h * out_stride, rest + TOKENS * h, left * QSA_BLOCK_TOKENS * sizeof *out);
 }
 
-QSA_INLINE void dots(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
-                     float *out, size_t out_stride, enum qsa_element type)
+static void dots(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks, float *out,
+                 size_t out_stride, dots_strips_fn *of_type)
 {
     for (uint32_t first = 0, count; first < heads; first += count) {
         count = qsa_rows_together(heads - first);
-        dots_pass(q + (size_t)first * dim, count, dim, blocks, n_blocks, out + first * out_stride, out_stride, type);
+        dots_pass(q + (size_t)first * dim, count, dim, blocks, n_blocks, out + first * out_stride, out_stride, of_type);
     }
 }
 
@@ -230,7 +254,7 @@ void qsa_dots_f32__avx512(const float *q, uint32_t heads, uint32_t dim, const vo
     if (dim > MOST_DIMS)
         qsa_dots_f32__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_F32);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, dots_strips_f32);
 }
 
 void qsa_dots_bf16__avx512(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
@@ -239,7 +263,7 @@ void qsa_dots_bf16__avx512(const float *q, uint32_t heads, uint32_t dim, const v
     if (dim > MOST_DIMS || dim < 2) /* a load takes two dimensions */
         qsa_dots_bf16__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_BF16);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, dots_strips_bf16);
 }
 
 void qsa_dots_f16__avx512(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
@@ -248,7 +272,7 @@ void qsa_dots_f16__avx512(const float *q, uint32_t heads, uint32_t dim, const vo
     if (dim > MOST_DIMS || dim < 2)
         qsa_dots_f16__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_F16);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, dots_strips_f16);
 }
 
 void qsa_dots_q8_0__avx512(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
@@ -257,5 +281,5 @@ void qsa_dots_q8_0__avx512(const float *q, uint32_t heads, uint32_t dim, const v
     if (dim > MOST_DIMS)
         qsa_dots_q8_0__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_Q8_0);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, dots_strips_q8_0);
 }
