@@ -235,6 +235,7 @@ static void print_memory(const whole *w)
         const char *name, *note;
         double bytes;
     } rows[] = {{"file", "mapped; pages are read when they are used", (double)w->info.file_bytes},
+                {"weights_copied", "dequantised or in another order", (double)w->info.copied_bytes},
                 {"memory_planned", "by qsa_plan_memory, for the cache", (double)stats.plan.total_bytes},
                 {"memory_states", "recurrent states", (double)stats.state_bytes},
                 {"memory_graph", "of the forward pass", (double)stats.compute_bytes},

@@ -113,14 +113,16 @@ static uint64_t peak_bytes(void)
 
 void engine_print_summary(const qsa_context *context, const qsa_model_info *info)
 {
-    char cache[32], state[32], graph[32], weights[32], all[32], peak[32];
+    char cache[32], state[32], graph[32], weights[32], copies[32], all[32], peak[32];
     qsa_context_stats stats;
     qsa_context_get_stats(context, &stats);
-    const uint64_t planned = stats.plan.total_bytes + stats.state_bytes + stats.compute_bytes + info->file_bytes;
-    fprintf(stderr, "memory    cache %s, states %s, graphs %s, mapped weights %s: %s; peak of the process %s\n",
+    const uint64_t planned =
+        stats.plan.total_bytes + stats.state_bytes + stats.compute_bytes + info->file_bytes + info->copied_bytes;
+    fprintf(stderr,
+            "memory    cache %s, states %s, graphs %s, mapped weights %s, copies %s: %s; peak of the process %s\n",
             engine_bytes(stats.plan.total_bytes, cache), engine_bytes(stats.state_bytes, state),
             engine_bytes(stats.compute_bytes, graph), engine_bytes(info->file_bytes, weights),
-            engine_bytes(planned, all), engine_bytes(peak_bytes(), peak));
+            engine_bytes(info->copied_bytes, copies), engine_bytes(planned, all), engine_bytes(peak_bytes(), peak));
     const uint64_t attended = stats.counters.k_rows_read / info->kv_heads;
     if (stats.visible_tokens > 0)
         fprintf(stderr, "attention %.2f %% of the tokens visible (%" PRIu64 " of %" PRIu64 "); kernels %s\n",

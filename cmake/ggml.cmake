@@ -113,7 +113,6 @@ function(qsa_build_ggml SOURCE)
   # Twice the speed in prompts. Its bits are the same for any number of columns but one, so the engine never multiplies
   # a single column (engine/model/library.c).
   set(GGML_LLAMAFILE ON CACHE BOOL "Pinned by cmake/ggml.cmake" FORCE)
-  set(GGML_NATIVE ON CACHE BOOL "Use every instruction of this machine in ggml")
   # Variables of this function, which ggml's folder inherits and ours do not. Its warnings are not ours to mend, and a
   # debug ggml is too slow to test with.
   set(CMAKE_C_FLAGS "${CMAKE_C_FLAGS} -w")
@@ -129,6 +128,7 @@ if(QSA_SYSTEM_GGML)
     add_library(ggml ALIAS ggml::ggml)
   endif()
 else()
+  set(GGML_NATIVE ON CACHE BOOL "Use every instruction of this machine in ggml")
   set(QSA_GGML_SOURCE ${QSA_CACHE_DIR}/ggml-${QSA_GGML_VERSION})
   qsa_unpack_ggml(${QSA_CACHE_DIR}/${QSA_GGML_ARCHIVE}.tar.gz ${QSA_GGML_SOURCE})
   if(QSA_GGML_FROM)

@@ -46,6 +46,7 @@ typedef struct qsa_model_info {
     uint32_t experts, experts_used, streams, ngram_layers;
     uint32_t shards;
     uint64_t file_bytes, tensor_count, parameter_count;
+    uint64_t copied_bytes; /* weights that are in memory once more, dequantised or in another order */
     bool
         ratios_missing; /* compress_ratios missing or all 0 although indexer tensors exist: taken as 4, other engines run it dense */
     const char *main_type; /* type of most weight bytes, e.g. "q8_0" */

@@ -2,12 +2,8 @@
 #include "model/delta.h"
 
 #include "model/conv.h"
-#include "model/elementwise.h"
 #include "model/state.h"
-
-/* Columns of a head's matrix that are one piece of work. They lie together (state.h) and stay in the first-level cache over
- * all tokens. */
-enum { COLUMNS = STATE_COLUMNS };
+#include "model/vec.h"
 
 static const float L2_EPS = 1e-6f;
 
@@ -47,53 +43,12 @@ static float softplus(float x)
     return x > 20.0f ? x : log1pf(expf(x));
 }
 
-/* The formula's S^T k and S^T q for columns of S [dim][n]. Lanes run along the columns, so nothing is added across lanes;
- * where n is a constant, the sums stay in registers. */
-static inline void column_sums(const float *restrict s, const float *restrict k, const float *restrict q, size_t dim,
-                               size_t n, float *restrict out_k, float *restrict out_q)
-{
-    float sum_k[COLUMNS] = {0}, sum_q[COLUMNS] = {0};
-    for (size_t i = 0; i < dim; i++) {
-        for (size_t j = 0; j < n; j++) {
-            sum_k[j] += s[i * n + j] * k[i];
-            sum_q[j] += s[i * n + j] * q[i];
-        }
-    }
-    memcpy(out_k, sum_k, n * sizeof *out_k);
-    memcpy(out_q, sum_q, n * sizeof *out_q);
-}
-
-/* S = decay * S + k delta^T */
-static inline void update_columns(float *restrict s, const float *restrict k, const float *restrict delta, size_t dim,
-                                  size_t n, float decay)
-{
-    for (size_t i = 0; i < dim; i++) {
-        for (size_t j = 0; j < n; j++) {
-            s[i * n + j] = s[i * n + j] * decay + delta[j] * k[i];
-        }
-    }
-}
-
 /* One token of one value head. */
 typedef struct delta_token {
     const float *q, *k; /* [dim] */
     float kq;           /* their product */
     float decay, beta;
 } delta_token;
-
-/* n columns: what v lacks, the outer product, and the output. S^T q is taken from S before its update, in the same pass as
- * S^T k: (decay S + k delta^T)^T q = decay S^T q + delta (k . q). */
-static inline void step_columns(const delta_token *t, float *restrict s, const float *restrict v, size_t dim, size_t n,
-                                float *restrict out)
-{
-    float delta[COLUMNS], said[COLUMNS];
-    column_sums(s, t->k, t->q, dim, n, delta, said);
-    for (size_t j = 0; j < n; j++) {
-        delta[j] = t->beta * (v[j] - t->decay * delta[j]);
-        out[j] = t->decay * said[j] + delta[j] * t->kq;
-    }
-    update_columns(s, t->k, delta, dim, n, t->decay);
-}
 
 static delta_token token_of(const recurrence_params *p, const struct ggml_tensor *out, size_t token, size_t head)
 {
@@ -108,23 +63,108 @@ static delta_token token_of(const recurrence_params *p, const struct ggml_tensor
     return t;
 }
 
-/* Columns [begin, begin + n) of one value head's matrix over all tokens of one session. */
-static void run_columns(const recurrence_params *p, const batch_segment *segment, struct ggml_tensor *out, size_t head,
-                        size_t begin, size_t n)
+/* Columns of a head's matrix S [dim][STATE_COLUMNS] that are one piece of work: they lie together and stay in the
+ * first-level cache. Vectors run along the columns, so nothing is added across lanes. */
+enum { COLUMN_VECS = STATE_COLUMNS / VEC };
+
+/* S^T k and S^T q. */
+typedef struct answers {
+    vec k[COLUMN_VECS], q[COLUMN_VECS];
+} answers;
+
+static inline void add_answers(answers *a, size_t v, vec s, const delta_token *t, size_t i)
+{
+    a->k[v] = vec_fma(s, vec_of(t->k[i]), a->k[v]);
+    a->q[v] = vec_fma(s, vec_of(t->q[i]), a->q[v]);
+}
+
+static inline answers ask(const float *s, const delta_token *t, size_t dim)
+{
+    answers a = {0};
+    for (size_t i = 0; i < dim; i++) {
+        for (size_t v = 0; v < COLUMN_VECS; v++) {
+            add_answers(&a, v, vec_load(s + i * STATE_COLUMNS + v * VEC), t, i);
+        }
+    }
+    return a;
+}
+
+/* S = decay * S + k delta^T, and what the next token asks of it, in one pass. */
+static inline answers update_and_ask(float *s, const delta_token *t, const vec *delta, const delta_token *next,
+                                     size_t dim)
+{
+    answers a = {0};
+    for (size_t i = 0; i < dim; i++) {
+        for (size_t v = 0; v < COLUMN_VECS; v++) {
+            float *at = s + i * STATE_COLUMNS + v * VEC;
+            const vec updated = vec_fma(delta[v], vec_of(t->k[i]), vec_load(at) * t->decay);
+            vec_store(at, updated);
+            add_answers(&a, v, updated, next, i);
+        }
+    }
+    return a;
+}
+
+/* What v lacks, and the output. S^T q is taken from S before its update, in the same pass as S^T k:
+ * (decay S + k delta^T)^T q = decay S^T q + delta (k . q). columns: of v that there are. */
+static inline void answer(const delta_token *t, const answers *a, const float *v, size_t columns, vec *out_delta,
+                          float *out)
+{
+    for (size_t i = 0; i < COLUMN_VECS; i++) {
+        const size_t at = i * VEC, left = at < columns ? columns - at : 0;
+        out_delta[i] = t->beta * (vec_load_some(v + at, left) - t->decay * a->k[i]);
+        vec_store_some(out + at, left, vec_fma(out_delta[i], vec_of(t->kq), t->decay * a->q[i]));
+    }
+}
+
+/* Tokens whose numbers are made once for all columns of a head. */
+enum { STRIP = 64 };
+
+typedef struct token_strip {
+    delta_token tokens[STRIP];
+    size_t count;
+    const float *v; /* of the first token: [tokens][channels] */
+    float *out;     /* [tokens][inner] */
+} token_strip;
+
+/* A block of columns from `first` on; columns: of it that there are. */
+static inline void run_block(const delta_shape *d, const token_strip *strip, float *s, size_t first, size_t columns)
+{
+    answers a = ask(s, &strip->tokens[0], d->dim);
+    for (size_t i = 0; i < strip->count; i++) {
+        const delta_token *t = &strip->tokens[i], *next = i + 1 < strip->count ? t + 1 : t;
+        vec delta[COLUMN_VECS];
+        answer(t, &a, strip->v + i * d->channels + first, columns, delta, strip->out + i * d->inner + first);
+        a = update_and_ask(s, t, delta, next, d->dim);
+    }
+}
+
+/* Some blocks of columns of one value head over all tokens of one session. */
+static void run_head(const recurrence_params *p, const batch_segment *segment, struct ggml_tensor *out, size_t head,
+                     share blocks)
 {
     const delta_shape *d = &p->shape;
-    const size_t matrix = p->state_offset + (head * d->dim + begin) * d->dim;
+    const size_t block_floats = (size_t)d->dim * STATE_COLUMNS;
+    const size_t matrix = p->state_offset + head * state_matrix_blocks(d) * block_floats;
     float *s = segment->after + matrix;
-    memcpy(s, segment->before + matrix, n * d->dim * sizeof *s);
-    for (size_t token = segment->first; token < (size_t)segment->first + segment->tokens; token++) {
-        const delta_token t = token_of(p, out, token, head);
-        const float *v =
-            (const float *)out->src[0]->data + token * d->channels + ((size_t)2 * d->key_heads + head) * d->dim + begin;
-        float *to = (float *)out->data + token * d->inner + head * d->dim + begin;
-        if (n == COLUMNS) {
-            step_columns(&t, s, v, d->dim, COLUMNS, to);
-        } else {
-            step_columns(&t, s, v, d->dim, n, to);
+    memcpy(s + blocks.begin * block_floats, segment->before + matrix + blocks.begin * block_floats,
+           (blocks.end - blocks.begin) * block_floats * sizeof *s);
+    token_strip strip;
+    for (size_t done = 0; done < segment->tokens; done += strip.count) {
+        const size_t token = segment->first + done, left = segment->tokens - done;
+        strip.count = left < STRIP ? left : STRIP;
+        for (size_t i = 0; i < strip.count; i++) {
+            strip.tokens[i] = token_of(p, out, token + i, head);
+        }
+        strip.v = (const float *)out->src[0]->data + token * d->channels + ((size_t)2 * d->key_heads + head) * d->dim;
+        strip.out = (float *)out->data + token * d->inner + head * d->dim;
+        for (size_t block = blocks.begin; block < blocks.end; block++) {
+            const size_t first = block * STATE_COLUMNS, columns = d->dim - first;
+            if (columns >= STATE_COLUMNS) {
+                run_block(d, &strip, s + block * block_floats, first, STATE_COLUMNS);
+            } else {
+                run_block(d, &strip, s + block * block_floats, first, columns);
+            }
         }
     }
 }
@@ -132,11 +172,12 @@ static void run_columns(const recurrence_params *p, const batch_segment *segment
 static void run_recurrence(struct ggml_tensor *out, int ith, int nth, void *user)
 {
     const recurrence_params *p = user;
-    const size_t dim = p->shape.dim, blocks = (dim + COLUMNS - 1) / COLUMNS, items = blocks * p->shape.value_heads;
+    const size_t blocks = state_matrix_blocks(&p->shape), items = blocks * p->shape.value_heads;
     const share work = share_of(items * p->layout->count, ith, nth);
-    for (size_t i = work.begin; i < work.end; i++) {
-        const size_t begin = i % blocks * COLUMNS, n = dim - begin < COLUMNS ? dim - begin : COLUMNS;
-        run_columns(p, &p->layout->segments[i / items], out, i / blocks % p->shape.value_heads, begin, n);
+    for (size_t i = work.begin; i < work.end;) {
+        const size_t first = i % blocks, n = blocks - first < work.end - i ? blocks - first : work.end - i;
+        run_head(p, &p->layout->segments[i / items], out, i / blocks % p->shape.value_heads, (share){first, first + n});
+        i += n;
     }
 }
 

@@ -13,23 +13,33 @@
 
 enum { SUM_LANES = 16 };
 
-/* e^x, relative error below 3e-7; x is clamped to [-87, 88], where the result is a normal number. */
+/* ---- e^x ----
+ *
+ * x is clamped to where the result is a normal number. n = round(x / ln 2) by a number whose addition rounds to an integer;
+ * r = x - n ln 2, with ln 2 in two parts of which the first is short enough that n times it is exact; |r| <= ln 2 / 2; a
+ * polynomial of r, 1e-7 from e^r; n enters as an exponent. */
+#define EXP_LEAST (-87.0f)
+#define EXP_MOST 88.0f
+#define EXP_LOG2E 1.44269504f
+#define EXP_MAGIC 12582912.0f /* 1.5 * 2^23 */
+#define EXP_LN2_HIGH 0.693359375f
+#define EXP_LN2_LOW 2.12194440e-4f /* of the opposite sign */
+#define EXP_C2 0.499992303f
+#define EXP_C3 0.166671154f
+#define EXP_C4 0.0418903318f
+#define EXP_C5 0.00831250143f
+
+/* e^x, relative error below 3e-7. */
 static inline float exp_f32(float x)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 88.0f ? 88.0f : x;
-    const float shifted = x * 1.44269504f + magic;
-    const float n = shifted - magic;
-    /* ln 2 in two parts, the first short enough that n times it is exact; |r| <= ln 2 / 2. */
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    /* The series of e^r up to r^7 / 7!. */
-    float p = 1.98412698e-4f;
-    p = p * r + 1.38888889e-3f;
-    p = p * r + 8.33333333e-3f;
-    p = p * r + 4.16666667e-2f;
-    p = p * r + 1.66666667e-1f;
-    p = p * r + 0.5f;
+    x = x < EXP_LEAST ? EXP_LEAST : x;
+    x = x > EXP_MOST ? EXP_MOST : x;
+    const float magic = EXP_MAGIC, shifted = x * EXP_LOG2E + magic, n = shifted - magic;
+    const float r = (x - n * EXP_LN2_HIGH) + n * EXP_LN2_LOW;
+    float p = EXP_C5;
+    p = p * r + EXP_C4;
+    p = p * r + EXP_C3;
+    p = p * r + EXP_C2;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
     uint32_t bits, exponent, zero;
@@ -49,14 +59,14 @@ static inline float sigmoid_f32(float x)
 /* Sixteen interleaved partial sums, added pairwise. */
 static inline float sum_lanes(const float lanes[SUM_LANES])
 {
-    float sum[SUM_LANES];
-    memcpy(sum, lanes, sizeof sum);
-    for (int width = SUM_LANES / 2; width > 0; width /= 2) {
-        for (int i = 0; i < width; i++) {
-            sum[i] += sum[i + width];
-        }
+    float eight[8], four[4];
+    for (int i = 0; i < 8; i++) {
+        eight[i] = lanes[i] + lanes[i + 8];
     }
-    return sum[0];
+    for (int i = 0; i < 4; i++) {
+        four[i] = eight[i] + eight[i + 4];
+    }
+    return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 static inline float dot_f32(const float *a, const float *b, size_t n)

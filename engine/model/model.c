@@ -66,6 +66,7 @@ static qsa_status describe(qsa_model *model)
     describe_tensors(model->file, info);
     info->shards = gguf_file_shards(model->file);
     info->file_bytes = gguf_file_bytes(model->file);
+    info->copied_bytes = model->weights.owned_bytes;
     info->name = "";
     info->eos = -1;
     (void)tokenizer_ends_with(model->tokens, &info->eos);

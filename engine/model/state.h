@@ -3,7 +3,7 @@
  * token to token. Its size does not depend on the number of tokens.
  *
  * Layout of the floats, layer by layer: a delta net's convolution tail [taps - 1][channels], oldest token first, then its
- * matrices [value heads][D / 32][D of k][32 of v] (where D is no multiple of 32 the last block of columns has fewer); an
+ * matrices [value heads][D / 32][D of k][32 of v] (where D is no multiple of 32 the last block has columns of zeros); an
  * n-gram embedding's convolution tail [(taps - 1) * n-gram size][streams * E]. */
 #ifndef QSA_ENGINE_MODEL_STATE_H
 #define QSA_ENGINE_MODEL_STATE_H
@@ -12,6 +12,9 @@
 
 /* Columns of a delta net's matrix that lie together. */
 enum { STATE_COLUMNS = 32 };
+
+/* Blocks of columns of a value head's matrix. */
+size_t state_matrix_blocks(const delta_shape *delta);
 
 /* In floats, from the beginning of the state. */
 size_t state_conv_offset(const model_shape *shape, uint32_t layer);

@@ -2,6 +2,7 @@
 #include "model/weights.h"
 
 #include "base/error.h"
+#include "model/hyper_low.h"
 
 #include <ggml-cpu.h>
 #include <math.h>
@@ -167,11 +168,22 @@ static const float *taps(binder *b, const char *name, uint32_t n, uint32_t chann
 
 /* ---- the parts of a layer ---- */
 
+static const float *turned(binder *b, const struct ggml_tensor *up)
+{
+    float *out = up == NULL ? NULL : own(b, hyper_turned_floats(b->shape) * sizeof *out);
+    if (out != NULL) {
+        hyper_turn(b->shape, up->data, out);
+    }
+    return out;
+}
+
 static void bind_hyper(binder *b, const char *prefix, bool has_inject, hyper_weights *w)
 {
     const model_shape *s = b->shape;
     const int64_t wide = (int64_t)s->streams * s->embedding;
+    const qsa_weights storage = b->storage;
     char name[64];
+    b->storage = s->low_rank <= SHORT_RANK ? QSA_WEIGHTS_F32 : storage;
     snprintf(name, sizeof name, "%s_norm.weight", prefix);
     w->norm = vector(b, name, wide);
     snprintf(name, sizeof name, "%s_down.weight", prefix);
@@ -182,6 +194,8 @@ static void bind_hyper(binder *b, const char *prefix, bool has_inject, hyper_wei
         snprintf(name, sizeof name, "%s_inject.weight", prefix);
         w->inject = matrix(b, name, wide, s->streams);
     }
+    b->storage = storage;
+    w->up_turned = s->low_rank <= SHORT_RANK ? turned(b, w->up) : NULL;
 }
 
 static void bind_experts(binder *b, expert_weights *w)

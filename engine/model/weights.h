@@ -12,10 +12,12 @@
 #include <qsa_engine.h>
 
 /* Hyper-connection. norm [streams * E], down {streams*E, low rank}, up {low rank, streams*E}, inject {streams*E, streams}
- * (NULL for the last one, which ends the model). */
+ * (NULL for the last one, which ends the model). With a short rank (hyper_low.h) all are f32, and up_turned is up
+ * once more; otherwise it is NULL. */
 typedef struct hyper_weights {
     const float *norm;
     struct ggml_tensor *down, *up, *inject;
+    const float *up_turned;
 } hyper_weights;
 
 /* Experts. Either gate_up {E, 2 * width, experts}, gate rows first, or gate and up {E, width, experts}. */

@@ -7,11 +7,12 @@
 #include "model/delta.h"
 #include "model/elementwise.h"
 #include "model/experts.h"
-#include "model/hyper.h"
+#include "model/hyper_low.h"
 #include "model/library.h"
 #include "model/ngram.h"
 #include "model/state.h"
 #include "model/thread_probe.h"
+#include "model/vec.h"
 
 #include <ggml-cpu.h>
 #include <stdlib.h>
@@ -38,6 +39,29 @@ static void sigmoid_stays_within_its_limits(void **state)
     assert_true(sigmoid_f32(200.0f) == 1.0f);
     assert_true(sigmoid_f32(-200.0f) > 0.0f && sigmoid_f32(-200.0f) < 1e-37f);
     assert_true(isnan(sigmoid_f32(NAN)));
+}
+
+/* Also where the number is at an end of the range, no number, or has a sum that only one rounding gets right. */
+static void vectors_have_the_bits_of_single_numbers(void **state)
+{
+    (void)state;
+    float x[VEC], y[VEC];
+    for (float first = -95.0f; first < 95.0f; first += 0.0137f) {
+        for (int i = 0; i < VEC; i++)
+            x[i] = i == 1 && first < -94.0f ? NAN : first + 0.001f * (float)i;
+        vec_store(y, vec_sigmoid(vec_load(x)));
+        for (int i = 0; i < VEC; i++)
+            assert_true(y[i] == sigmoid_f32(x[i]) || (isnan(y[i]) && isnan(x[i])));
+        vec_store(y, vec_fma(vec_load(x), vec_load(x), vec_of(-first * first)));
+        for (int i = 0; i < VEC; i++)
+            assert_true(y[i] == fmaf(x[i], x[i], -first * first) || isnan(x[i]));
+    }
+    for (size_t n = 0; n <= VEC; n++) {
+        vec_store_some(y, VEC, vec_of(7.0f));
+        vec_store_some(y, n, vec_load_some(x, n));
+        for (size_t i = 0; i < VEC; i++)
+            assert_true(y[i] == (i < n ? x[i] : 7.0f) && vec_load_some(x, n)[i] == (i < n ? x[i] : 0.0f));
+    }
 }
 
 static void shares_cover_everything_once(void **state)
@@ -128,7 +152,9 @@ static void ngram_history_ends_at_the_last_end_of_text(void **state)
 
 /* ---- the delta net ---- */
 
-enum { DIM = 80, KEY_HEADS = 2, VALUE_HEADS = 4, T = 37, CHANNELS = (2 * KEY_HEADS + VALUE_HEADS) * DIM };
+enum { DIM = 80, KEY_HEADS = 2, VALUE_HEADS = 4, T = 137, CHANNELS = (2 * KEY_HEADS + VALUE_HEADS) * DIM };
+
+enum { DELTA_BLOCKS = (DIM + STATE_COLUMNS - 1) / STATE_COLUMNS };
 
 static float relative_difference(const float *a, const float *b, size_t n)
 {
@@ -223,9 +249,8 @@ static void unblock(const float *ours, float *out)
     for (size_t head = 0; head < VALUE_HEADS; head++)
         for (size_t v = 0; v < DIM; v++)
             for (size_t k = 0; k < DIM; k++) {
-                const size_t first = v / STATE_COLUMNS * STATE_COLUMNS;
-                const size_t columns = DIM - first < STATE_COLUMNS ? DIM - first : STATE_COLUMNS;
-                out[(head * DIM + v) * DIM + k] = ours[(head * DIM + first) * DIM + k * columns + (v - first)];
+                const size_t block = head * DELTA_BLOCKS + v / STATE_COLUMNS;
+                out[(head * DIM + v) * DIM + k] = ours[(block * DIM + k) * STATE_COLUMNS + v % STATE_COLUMNS];
             }
 }
 
@@ -235,7 +260,7 @@ static void delta_net_agrees_with_ggml(void **state)
     matrix_library_init();
     delta_world *w = new_world();
     const size_t floats = state_floats(&w->shape);
-    assert_int_equal(floats, VALUE_HEADS * DIM * DIM);
+    assert_int_equal(floats, VALUE_HEADS * DELTA_BLOCKS * STATE_COLUMNS * DIM);
     float *before = test_alloc(floats, sizeof *before), *after = test_alloc(floats, sizeof *after);
     const batch_segment segment = {0, T, before, after};
     const batch_layout layout = {&segment, 1};
@@ -256,9 +281,9 @@ static void delta_net_agrees_with_ggml(void **state)
     assert_int_equal(ggml_graph_compute_with_ctx(w->context, graph, 1), GGML_STATUS_SUCCESS);
     assert_true(relative_difference(theirs->data, ours->data, (size_t)T * 64) < 2e-5f);
     const float *their_state = (const float *)net->data + (size_t)T * VALUE_HEADS * DIM;
-    float *our_state = test_alloc(floats, sizeof *our_state);
+    float *our_state = test_alloc((size_t)VALUE_HEADS * DIM * DIM, sizeof *our_state);
     unblock(after, our_state);
-    assert_true(relative_difference(their_state, our_state, floats) < 2e-5f);
+    assert_true(relative_difference(their_state, our_state, (size_t)VALUE_HEADS * DIM * DIM) < 2e-5f);
     free(our_state);
     ggml_free(w->context);
     free(before);
@@ -268,12 +293,16 @@ static void delta_net_agrees_with_ggml(void **state)
 
 /* ---- hyper-connections ---- */
 
-enum { WIDTH = 100, STREAMS = 3, WIDE = WIDTH * STREAMS, MOST_RANK = 96, HYPER_TOKENS = 5 };
+/* No multiple of anything, and more than what is read at a time. */
+enum { WIDTH = 604, STREAMS = 3, WIDE = WIDTH * STREAMS, MOST_RANK = 96, HYPER_TOKENS = 21 };
 
 typedef struct hyper_world {
     struct ggml_context *context;
+    model_shape shape;
     float norm[WIDE];
-    struct ggml_tensor *down, *up, *residual;
+    hyper_weights weights;
+    struct ggml_tensor *residual;
+    struct ggml_tensor *x, *gains; /* what was found */
 } hyper_world;
 
 static struct ggml_tensor *random_tensor(struct ggml_context *c, uint64_t stream, int64_t n0, int64_t n1, int64_t n2)
@@ -296,65 +325,146 @@ static void expected_norm(const hyper_world *w, size_t t, double n[WIDE])
     }
 }
 
-/* x of one token likewise. */
-static void expected_mix(const hyper_world *w, size_t rank, size_t t, double x[WIDTH])
+/* Row `row` of a matrix {WIDE, rows} times n, and of a matrix {rank, rows} times low. */
+static double times_norm(const struct ggml_tensor *matrix, size_t row, const double n[WIDE])
+{
+    double sum = 0;
+    for (size_t i = 0; i < WIDE; i++)
+        sum += ((const float *)matrix->data)[row * WIDE + i] * n[i];
+    return sum;
+}
+
+static double times_low(const struct ggml_tensor *matrix, size_t row, const double *low)
+{
+    const size_t rank = (size_t)matrix->ne[0];
+    double sum = 0;
+    for (size_t k = 0; k < rank; k++)
+        sum += ((const float *)matrix->data)[row * rank + k] * low[k];
+    return sum;
+}
+
+/* x and gains of one token likewise. */
+static void expected_read(const hyper_world *w, size_t t, double x[WIDTH], double gains[STREAMS])
 {
     double n[WIDE], low[MOST_RANK];
     expected_norm(w, t, n);
-    for (size_t k = 0; k < rank; k++) {
-        low[k] = 0;
-        for (size_t i = 0; i < WIDE; i++)
-            low[k] += ((const float *)w->down->data)[k * WIDE + i] * n[i] / STREAMS;
+    for (size_t k = 0; k < w->shape.low_rank; k++) {
+        low[k] = times_norm(w->weights.down, k, n) / STREAMS;
         low[k] /= 1 + exp(-low[k]);
     }
-    for (size_t i = 0; i < WIDE; i++) {
-        double u = 0;
-        for (size_t k = 0; k < rank; k++)
-            u += ((const float *)w->up->data)[i * rank + k] * low[k];
-        x[i % WIDTH] = (i < WIDTH ? 0 : x[i % WIDTH]) + n[i] / (1 + exp(-u)) / STREAMS;
-    }
+    for (size_t i = 0; i < WIDE; i++)
+        x[i % WIDTH] = (i < WIDTH ? 0 : x[i % WIDTH]) + n[i] / (1 + exp(-times_low(w->weights.up, i, low))) / STREAMS;
+    for (size_t s = 0; s < STREAMS; s++)
+        gains[s] = times_norm(w->weights.inject, s, n);
 }
 
-static struct ggml_tensor *hyper_x(hyper_world *w, int threads)
+static hyper_world *new_hyper_world(uint32_t rank)
 {
-    const hyper_weights weights = {w->norm, w->down, w->up, NULL};
-    const model_shape shape = {.embedding = WIDTH, .streams = STREAMS, .eps = 1e-6f};
+    hyper_world *w = test_alloc(1, sizeof *w);
+    w->context = ggml_init((struct ggml_init_params){.mem_size = 16u << 20});
+    w->shape = (model_shape){.embedding = WIDTH, .streams = STREAMS, .low_rank = rank, .eps = 1e-6f};
+    test_fill(1, w->norm, WIDE);
+    w->weights = (hyper_weights){
+        .norm = w->norm,
+        .down = random_tensor(w->context, 2, WIDE, rank, 1),
+        .up = random_tensor(w->context, 3, rank, WIDE, 1),
+        .inject = random_tensor(w->context, 5, WIDE, STREAMS, 1),
+    };
+    for (int64_t i = 0; i < WIDE * (int64_t)rank; i++)
+        ((float *)w->weights.down->data)[i] *= 0.1f;
+    if (rank <= SHORT_RANK) {
+        float *turned = test_alloc(hyper_turned_floats(&w->shape), sizeof *turned);
+        hyper_turn(&w->shape, w->weights.up->data, turned);
+        w->weights.up_turned = turned;
+    }
+    w->residual = random_tensor(w->context, 4, WIDTH, STREAMS, HYPER_TOKENS);
+    return w;
+}
+
+static void free_hyper_world(hyper_world *w)
+{
+    ggml_free(w->context);
+    free((void *)w->weights.up_turned);
+    free(w);
+}
+
+/* Reads tokens [first, first + n). */
+static void read_hyper(hyper_world *w, int64_t first, int64_t n, int threads)
+{
     const model_weights none = {.least_columns = {0}};
     unsigned char params[1024];
-    graph_builder b = {.shape = &shape,
+    graph_builder b = {.shape = &w->shape,
                        .weights = &none,
                        .context = w->context,
-                       .tokens = HYPER_TOKENS,
+                       .tokens = (uint32_t)n,
                        .params = params,
                        .params_bytes = sizeof params};
-    struct ggml_tensor *x = hyper_read(&b, &weights, w->residual).x;
+    struct ggml_tensor *r = w->residual;
+    r = ggml_view_3d(w->context, r, WIDTH, STREAMS, n, r->nb[1], r->nb[2], (size_t)first * r->nb[2]);
+    const hyper_input input = hyper_read(&b, &w->weights, r);
     struct ggml_cgraph *graph = ggml_new_graph(w->context);
-    ggml_build_forward_expand(graph, x);
+    ggml_build_forward_expand(graph, input.x);
+    ggml_build_forward_expand(graph, input.gains);
     assert_int_equal(ggml_graph_compute_with_ctx(w->context, graph, threads), GGML_STATUS_SUCCESS);
-    return x;
+    w->x = input.x;
+    w->gains = input.gains;
+}
+
+static const float *column(const struct ggml_tensor *t, size_t i)
+{
+    return (const float *)(const void *)((const char *)t->data + i * t->nb[1]);
 }
 
 /* Ranks on both sides of where the product is ours. */
 static void hyper_connections_read_what_the_formula_says(void **state)
 {
     (void)state;
-    static const size_t ranks[] = {1, 7, 32, 64, 65, MOST_RANK};
+    static const uint32_t ranks[] = {1, 7, 32, 64, 65, MOST_RANK};
     matrix_library_init();
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
-        hyper_world w = {.context = ggml_init((struct ggml_init_params){.mem_size = 16u << 20})};
-        test_fill(1, w.norm, WIDE);
-        w.down = random_tensor(w.context, 2, WIDE, (int64_t)ranks[i], 1);
-        w.up = random_tensor(w.context, 3, (int64_t)ranks[i], WIDE, 1);
-        w.residual = random_tensor(w.context, 4, WIDTH, STREAMS, HYPER_TOKENS);
-        const float *found = hyper_x(&w, 1 + (int)(i % 3))->data;
+        hyper_world *w = new_hyper_world(ranks[i]);
+        read_hyper(w, 0, HYPER_TOKENS, 1 + (int)(i % 3));
         for (size_t t = 0; t < HYPER_TOKENS; t++) {
-            double expected[WIDTH];
-            expected_mix(&w, ranks[i], t, expected);
+            double x[WIDTH], gains[STREAMS];
+            expected_read(w, t, x, gains);
             for (size_t j = 0; j < WIDTH; j++)
-                assert_true(fabs(found[t * WIDTH + j] - expected[j]) < 1e-5);
+                assert_true(fabs(column(w->x, t)[j] - x[j]) < 1e-5);
+            for (size_t s = 0; s < STREAMS; s++)
+                assert_true(fabs(column(w->gains, t)[s] - gains[s]) < 1e-4);
         }
-        ggml_free(w.context);
+        free_hyper_world(w);
     }
+}
+
+static uint64_t hash_floats(const float *x, size_t n)
+{
+    uint64_t hash = UINT64_C(0xCBF29CE484222325);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        hash = (hash ^ bits) * UINT64_C(0x100000001B3);
+    }
+    return hash;
+}
+
+/* A low rank's nodes are all our own, so their bits depend neither on the number of tokens and threads nor on the machine. */
+static void hyper_connections_of_a_low_rank_have_the_same_bits_everywhere(void **state)
+{
+    (void)state;
+    hyper_world *w = new_hyper_world(29);
+    read_hyper(w, 0, HYPER_TOKENS, 1);
+    struct ggml_tensor *x = w->x, *gains = w->gains;
+    assert_int_equal(hash_floats(x->data, (size_t)WIDTH * HYPER_TOKENS), UINT64_C(0x6f9ba581920b5a28));
+    assert_int_equal(hash_floats(column(gains, HYPER_TOKENS - 1), STREAMS), UINT64_C(0xb9decece52485b5f));
+    for (int64_t t = 0, n = 1; t < HYPER_TOKENS; t += n, n = n % 11 + 1) {
+        n = n < HYPER_TOKENS - t ? n : HYPER_TOKENS - t;
+        read_hyper(w, t, n, 1 + (int)(n % 4));
+        for (size_t i = 0; i < (size_t)n; i++) {
+            assert_memory_equal(column(w->x, i), column(x, (size_t)t + i), WIDTH * sizeof(float));
+            assert_memory_equal(column(w->gains, i), column(gains, (size_t)t + i), STREAMS * sizeof(float));
+        }
+    }
+    free_hyper_world(w);
 }
 
 /* ---- batches ---- */
@@ -398,12 +508,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_is_close_everywhere),
         cmocka_unit_test(sigmoid_stays_within_its_limits),
+        cmocka_unit_test(vectors_have_the_bits_of_single_numbers),
         cmocka_unit_test(shares_cover_everything_once),
         cmocka_unit_test(choice_breaks_ties_by_the_lowest_index),
         cmocka_unit_test(choice_equals_a_stable_sort),
         cmocka_unit_test(ngram_history_ends_at_the_last_end_of_text),
         cmocka_unit_test(delta_net_agrees_with_ggml),
         cmocka_unit_test(hyper_connections_read_what_the_formula_says),
+        cmocka_unit_test(hyper_connections_of_a_low_rank_have_the_same_bits_everywhere),
         cmocka_unit_test(a_matrix_of_zeros_proves_nothing),
         cmocka_unit_test(threads_can_be_probed),
     };
