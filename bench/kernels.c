@@ -386,7 +386,7 @@ typedef struct vectors {
 static void norm_rotate_all(void *context)
 {
     const vectors *v = context;
-    v->kernels->norm_rotate(v->x, DIM, Q_HEADS, DIM, v->weight, 1e-6f, PAIRS, v->cos, v->sin, v->round, v->out);
+    v->kernels->norm_rotate(v->x, DIM, Q_HEADS, DIM, v->weight, 1e-6f, PAIRS, v->cos, v->sin, 0, v->round, v->out);
 }
 
 static void check_all(void *context)

@@ -145,13 +145,13 @@ static void row_in_tiles(const way *w, float *out)
 static void norm_rotate(const way *w, float *out)
 {
     w->kernels->norm_rotate(data.q, FREE_DIM, KV_HEADS * FREE_HEADS, FREE_DIM, data.weight, 1e-6f, PAIRS, data.cos,
-                            data.sin, false, out);
+                            data.sin, 0, false, out);
 }
 
 static void norm_rotate_key(const way *w, float *out)
 {
     w->kernels->norm_rotate(data.index_q, FREE_INDEX_DIM, 1, FREE_INDEX_DIM, data.weight, 1e-6f, PAIRS, data.cos,
-                            data.sin, true, out);
+                            data.sin, 0, true, out);
 }
 
 /* ---- measuring ---- */

@@ -74,6 +74,36 @@ void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lan
     }
 }
 
+/* n elements of each of four rows, in turn. Counted in size_t, and without overlap: so compilers make vectors of it. */
+static inline void interleave(size_t bytes, const uint8_t *restrict a, const uint8_t *restrict b,
+                              const uint8_t *restrict c, const uint8_t *restrict d, uint8_t *restrict to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        memcpy(to + 4 * i * bytes, a + i * bytes, bytes);
+        memcpy(to + (4 * i + 1) * bytes, b + i * bytes, bytes);
+        memcpy(to + (4 * i + 2) * bytes, c + i * bytes, bytes);
+        memcpy(to + (4 * i + 3) * bytes, d + i * bytes, bytes);
+    }
+}
+
+void qsa_layout_block_fill(const qsa_layout *layout, uint8_t *block, const uint8_t *rows)
+{
+    _Static_assert(QSA_BLOCK_TOKENS == 4, "four rows");
+    const uint32_t dim = layout->head_dim;
+    const uint8_t *a = rows, *b = a + layout->row_bytes, *c = b + layout->row_bytes, *d = c + layout->row_bytes;
+    if (layout->kv_element == QSA_ELEMENT_F32)
+        interleave(sizeof(float), a, b, c, d, block, dim);
+    else if (layout->kv_element != QSA_ELEMENT_Q8_0)
+        interleave(sizeof(uint16_t), a, b, c, d, block, dim);
+    else
+        for (uint32_t chunk = 0; chunk < dim / QSA_CHUNK_DIMS; chunk++, block += QSA_K_CHUNK_BYTES) {
+            const size_t scale = chunk * (size_t)QSA_V_CHUNK_BYTES, quants = scale + sizeof(uint16_t);
+            interleave(sizeof(uint16_t), a + scale, b + scale, c + scale, d + scale, block, 1);
+            interleave(1, a + quants, b + quants, c + quants, d + quants, block + QSA_BLOCK_TOKENS * sizeof(uint16_t),
+                       QSA_CHUNK_DIMS);
+        }
+}
+
 void qsa_layout_block_take(const qsa_layout *layout, const uint8_t *block, uint32_t lane, uint8_t *row)
 {
     const uint32_t dim = layout->head_dim;

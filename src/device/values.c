@@ -38,18 +38,27 @@ static void load(enum qsa_element element, const void *base, size_t first, size_
 
 enum { ROW_LIMIT_BYTES = QSA_MAX_DIM * sizeof(float) };
 
-/* 32 dimensions: d = amax / 127, quants rint(x / d) by the reciprocal of the unrounded d (SPEC section 5). */
-static void encode_chunk(const float *x, uint8_t *chunk)
+/* To the nearest integer, ties to even: rint of |x| < 2^22, without a call where the baseline has no instruction for it. */
+static inline int8_t nearest(float x)
 {
-    float most = 0;
-    for (uint32_t i = 0; i < QSA_CHUNK_DIMS; i++)
-        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-    const float d = most / 127.0f;
+    return (int8_t)((x + QSA_E2_ROUNDER) - QSA_E2_ROUNDER);
+}
+
+/* 32 dimensions: d = amax / 127, quants rint(x / d) by the reciprocal of the unrounded d (SPEC section 5). If d rounds to 0,
+ * all quants are 0. Magnitudes are ordered like their bits, of which compilers make vectors. */
+static void encode_chunk(const float *restrict x, uint8_t *restrict chunk)
+{
+    int32_t most = 0;
+    for (size_t i = 0; i < QSA_CHUNK_DIMS; i++) {
+        const int32_t magnitude = (int32_t)(qsa_f32_bits(x[i]) & 0x7fffffffu);
+        most = magnitude > most ? magnitude : most;
+    }
+    const float d = qsa_f32_from_bits((uint32_t)most) / 127.0f;
     const uint16_t scale = qsa_f32_to_f16(d);
     memcpy(chunk, &scale, sizeof scale);
     const float reciprocal = scale == 0 ? 0.0f : 1.0f / d;
-    for (uint32_t i = 0; i < QSA_CHUNK_DIMS; i++)
-        chunk[sizeof scale + i] = scale == 0 ? 0 : (uint8_t)(int8_t)rintf(x[i] * reciprocal);
+    for (size_t i = 0; i < QSA_CHUNK_DIMS; i++)
+        chunk[sizeof scale + i] = (uint8_t)nearest(x[i] * reciprocal);
 }
 
 static void encode_row(const qsa_kernels *kernels, const qsa_layout *layout, const float *x, uint8_t *row)
@@ -73,14 +82,17 @@ static void decode_row(const qsa_layout *layout, const uint8_t *row, float *x)
         x[d] = qsa_v_at(row, d, layout->kv_element);
 }
 
-bool qsa_storable(const qsa_layout *layout, const float *x)
+/* The largest values below 65,520, at which f16 ends, and below 127 * 65,520, the smallest whose 127th part, rounded, is not
+ * below that. */
+#define F16_LIMIT 0x1.ffdffep+15f
+#define Q8_0_LIMIT 8321039.5f
+
+bool qsa_storable(const qsa_kernels *kernels, const qsa_layout *layout, const float *x)
 {
     if (layout->kv_element != QSA_ELEMENT_F16 && layout->kv_element != QSA_ELEMENT_Q8_0)
         return true;
-    float most = 0;
-    for (uint32_t i = 0; i < layout->head_dim; i++)
-        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-    return (layout->kv_element == QSA_ELEMENT_F16 ? most : most / 127.0f) < 65520.0f;
+    const float limit = layout->kv_element == QSA_ELEMENT_F16 ? F16_LIMIT : Q8_0_LIMIT;
+    return kernels->check(x, layout->head_dim, limit) == layout->head_dim;
 }
 
 void qsa_store_k(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *page, uint32_t slot, uint32_t head,
@@ -89,6 +101,15 @@ void qsa_store_k(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *
     _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
     encode_row(kernels, layout, x, row);
     qsa_layout_block_put(layout, page + qsa_layout_k_block(layout, head, slot), slot % QSA_BLOCK_TOKENS, row);
+}
+
+void qsa_store_k_block(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *page, uint32_t slot,
+                       uint32_t head, const float *x, size_t stride)
+{
+    _Alignas(float) uint8_t rows[QSA_BLOCK_TOKENS * ROW_LIMIT_BYTES];
+    for (uint32_t t = 0; t < QSA_BLOCK_TOKENS; t++)
+        encode_row(kernels, layout, x + t * stride, rows + (size_t)t * layout->row_bytes);
+    qsa_layout_block_fill(layout, page + qsa_layout_k_block(layout, head, slot), rows);
 }
 
 void qsa_load_k(const qsa_layout *layout, const uint8_t *page, uint32_t slot, uint32_t head, float *x)

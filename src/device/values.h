@@ -9,10 +9,13 @@
 #include "index/pool.h"
 
 /* False if the K/V type cannot hold one of the head_dim values of x: it would round to infinity. */
-bool qsa_storable(const qsa_layout *layout, const float *x);
+bool qsa_storable(const qsa_kernels *kernels, const qsa_layout *layout, const float *x);
 
 void qsa_store_k(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *page, uint32_t slot, uint32_t head,
                  const float *x);
+/* A whole block of K: four tokens, slot a multiple of four; token t at x + t * stride. */
+void qsa_store_k_block(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *page, uint32_t slot,
+                       uint32_t head, const float *x, size_t stride);
 void qsa_store_v(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *page, uint32_t slot, uint32_t head,
                  const float *x);
 void qsa_store_raw(const qsa_layout *layout, uint8_t *page, uint32_t slot, const float *x);

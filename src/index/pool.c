@@ -9,6 +9,7 @@
 #include "index/rotary.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static void round_all(float *x, uint32_t n)
 {
@@ -16,58 +17,72 @@ static void round_all(float *x, uint32_t n)
         x[i] = qsa_round_bf16(x[i]);
 }
 
-static const float *rounded_table(const float *cos_sin, uint32_t pairs, bool bf16, float *buffer)
+/* Sums k0 + k1 + ..., in order, starting from k0; then divides by the ratio, a power of two, hence exactly. */
+void qsa_pool_mean(const qsa_pool_rule *rule, const float *raw, float *out_mean)
 {
-    if (!bf16)
-        return cos_sin;
-    for (uint32_t i = 0; i < 2 * pairs; i++)
-        buffer[i] = qsa_round_bf16(cos_sin[i]);
-    return buffer;
-}
-
-static float raw_value(const qsa_pool_rule *rule, float x)
-{
-    return rule->bf16 ? qsa_round_bf16(x) : x;
-}
-
-/* k0 + k1 + ..., in order, starting from k0; divided by the ratio, a power of two, hence exact. */
-static void mean_of(const qsa_pool_rule *rule, const float *raw, float *out)
-{
-    float scale = 1.0f / (float)rule->ratio;
-    for (uint32_t d = 0; d < rule->dim; d++) {
-        float sum = raw_value(rule, raw[d]);
-        for (uint32_t t = 1; t < rule->ratio; t++)
-            sum += raw_value(rule, raw[(size_t)t * rule->dim + d]);
-        out[d] = sum * scale;
+    const float scale = 1.0f / (float)rule->ratio;
+    const uint32_t dim = rule->dim;
+    memcpy(out_mean, raw, dim * sizeof *raw);
+    if (rule->bf16)
+        round_all(out_mean, dim);
+    for (uint32_t t = 1; t < rule->ratio; t++) {
+        const float *key = raw + (size_t)t * dim;
+        if (rule->bf16)
+            for (uint32_t d = 0; d < dim; d++)
+                out_mean[d] += qsa_round_bf16(key[d]);
+        else
+            for (uint32_t d = 0; d < dim; d++)
+                out_mean[d] += key[d];
     }
+    for (uint32_t d = 0; d < dim; d++)
+        out_mean[d] *= scale;
+    if (rule->bf16)
+        round_all(out_mean, dim);
+}
+
+void qsa_pool_angles(const qsa_pool_rule *rule, const float *cos_sin, float *out_angles)
+{
+    memcpy(out_angles, cos_sin, 2 * rule->pairs * sizeof *cos_sin);
+    if (rule->bf16)
+        round_all(out_angles, 2 * rule->pairs);
+}
+
+void qsa_pool_finish(const qsa_kernels *kernels, const qsa_pool_rule *rule, uint32_t n, const float *means,
+                     const float *angles, float *out)
+{
+    kernels->norm_rotate(means, rule->dim, n, rule->dim, rule->weight, rule->eps, rule->pairs, angles,
+                         angles + rule->pairs, 2 * rule->pairs, rule->bf16, out);
 }
 
 void qsa_pool_one(const qsa_kernels *kernels, const qsa_pool_rule *rule, const float *raw, const float *cos_sin,
                   float *out)
 {
-    float mean[QSA_MAX_DIM], rounded[QSA_MAX_DIM];
-    mean_of(rule, raw, mean);
-    if (rule->bf16)
-        round_all(mean, rule->dim);
-    const float *table = rounded_table(cos_sin, rule->pairs, rule->bf16, rounded);
-    kernels->norm_rotate(mean, rule->dim, 1, rule->dim, rule->weight, rule->eps, rule->pairs, table,
-                         table + rule->pairs, rule->bf16, out);
+    float mean[QSA_MAX_DIM], angles[QSA_MAX_DIM];
+    qsa_pool_mean(rule, raw, mean);
+    qsa_pool_angles(rule, cos_sin, angles);
+    qsa_pool_finish(kernels, rule, 1, mean, angles, out);
 }
+
+/* Heads whose norms run side by side; more of them take turns. */
+enum { HEADS_ROUNDED = 8 };
 
 void qsa_index_norm_rotate(const qsa_kernels *kernels, const float *x, size_t stride, uint32_t heads, uint32_t dim,
                            const float *weight, float eps, uint32_t pairs, const float *cos_sin, bool bf16, float *out)
 {
-    float rounded[QSA_MAX_DIM];
-    const float *table = rounded_table(cos_sin, pairs, bf16, rounded);
     if (!bf16) {
-        kernels->norm_rotate(x, stride, heads, dim, weight, eps, pairs, table, table + pairs, false, out);
+        kernels->norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos_sin, cos_sin + pairs, 0, false, out);
         return;
     }
-    float input[QSA_MAX_DIM];
-    for (uint32_t h = 0; h < heads; h++) {
-        for (uint32_t d = 0; d < dim; d++)
-            input[d] = qsa_round_bf16(x[h * stride + d]);
-        kernels->norm_rotate(input, dim, 1, dim, weight, eps, pairs, table, table + pairs, true, out + (size_t)h * dim);
+    float angles[QSA_MAX_DIM], rounded[HEADS_ROUNDED * QSA_MAX_DIM];
+    memcpy(angles, cos_sin, 2 * pairs * sizeof *cos_sin);
+    round_all(angles, 2 * pairs);
+    for (uint32_t first = 0; first < heads; first += HEADS_ROUNDED) {
+        const uint32_t n = heads - first < HEADS_ROUNDED ? heads - first : HEADS_ROUNDED;
+        for (uint32_t h = 0; h < n; h++)
+            memcpy(rounded + (size_t)h * dim, x + (first + h) * stride, dim * sizeof *x);
+        round_all(rounded, n * dim);
+        kernels->norm_rotate(rounded, dim, n, dim, weight, eps, pairs, angles, angles + pairs, 0, true,
+                             out + (size_t)first * dim);
     }
 }
 

@@ -67,10 +67,12 @@ typedef void qsa_accumulate_fn(const float *p, size_t stride, uint32_t heads, co
                                uint32_t dim, const float *sum, float *out, size_t out_stride);
 
 /* RMS norm, then half-split rotation of the first 2 * pairs dimensions, of `heads` vectors (SPEC section 3, steps 2 and
- * 3). x: head h at x + h * stride; weight [dim]; cos, sin [pairs]; out [heads][dim], may not overlap x.
+ * 3). x: head h at x + h * stride; weight [dim]; cos, sin [pairs] of head h at + h * angle_stride, 0 if all turn alike;
+ * out [heads][dim], may not overlap x.
  * bf16: the roundings of the bf16 profile (input values already rounded by the caller; cos and sin too). */
 typedef void qsa_norm_rotate_fn(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight,
-                                float eps, uint32_t pairs, const float *cos, const float *sin, bool bf16, float *out);
+                                float eps, uint32_t pairs, const float *cos, const float *sin, size_t angle_stride,
+                                bool bf16, float *out);
 
 /* Index of the first element that is NaN, infinite or beyond `limit` in magnitude; n if there is none. */
 typedef size_t qsa_check_fn(const float *x, size_t n, float limit);

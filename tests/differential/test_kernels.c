@@ -295,32 +295,35 @@ static void norm_rotate_case(uint64_t seed)
     bool bf16 = random_chance(&r, 2);
     size_t dim = RANDOM_OF(&r, DIMS), heads = random_between(&r, 1, 40), pairs = random_between(&r, 0, dim / 2);
     size_t stride = dim + random_between(&r, 0, 9);
+    size_t angle_stride = random_chance(&r, 2) ? 0 : pairs + random_between(&r, 0, 40);
+    size_t angles = (heads - 1) * angle_stride + pairs;
     float eps = random_chance(&r, 2) ? 1e-6f : 0x1p-149f;
     float *x = test_alloc((heads - 1) * stride + dim, sizeof(float)), *weight = test_alloc(dim, sizeof(float));
-    float *cos = test_alloc(pairs, sizeof(float)), *sin = test_alloc(pairs, sizeof(float));
+    float *cos = test_alloc(angles, sizeof(float)), *sin = test_alloc(angles, sizeof(float));
     for (size_t i = 0; i < (heads - 1) * stride + dim; i++)
         x[i] = NAN;
     for (size_t h = 0; h < heads; h++)
         random_fill(&r, x + h * stride, dim, MOST_INPUT);
     random_fill(&r, weight, dim, MOST_WEIGHT);
-    random_fill(&r, cos, pairs, 1);
-    random_fill(&r, sin, pairs, 1);
+    random_fill(&r, cos, angles, 1);
+    random_fill(&r, sin, angles, 1);
     if (bf16) {
         for (size_t h = 0; h < heads; h++)
             round_all(x + h * stride, dim);
-        round_all(cos, pairs);
-        round_all(sin, pairs);
+        round_all(cos, angles);
+        round_all(sin, angles);
     }
     float *expected = test_alloc(heads * dim, sizeof(float));
     for (size_t h = 0; h < heads; h++)
-        naive_norm_rotate(x + h * stride, dim, weight, eps, pairs, cos, sin, bf16, expected + h * dim);
+        naive_norm_rotate(x + h * stride, dim, weight, eps, pairs, cos + h * angle_stride, sin + h * angle_stride, bf16,
+                          expected + h * dim);
 
     const qsa_kernels *k;
     for (size_t t = 0; (k = qsa_kernels_available(t)) != NULL; t++) {
         place p = {"norm_rotate", k->isa, seed};
         guarded out = guarded_alloc(heads * dim);
-        k->norm_rotate(x, stride, (uint32_t)heads, (uint32_t)dim, weight, eps, (uint32_t)pairs, cos, sin, bf16,
-                       out.values);
+        k->norm_rotate(x, stride, (uint32_t)heads, (uint32_t)dim, weight, eps, (uint32_t)pairs, cos, sin, angle_stride,
+                       bf16, out.values);
         for (size_t i = 0; i < heads * dim; i++)
             expect_bits(p, "output", i, expected[i], out.values[i]);
         expect(p, "wrote outside its output", guarded_intact(&out));

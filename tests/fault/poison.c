@@ -64,7 +64,10 @@ static void poison_part(const qsa_cache *cache, const qsa_part *part)
     memset(part->scores, 0xff, QSA_SCAN_QUERIES * QSA_SCAN_TILES * cache->layout.page_groups * sizeof(float));
     memset(part->candidates, 0xff, QSA_SCAN_QUERIES * (size_t)qsa_host(cache->store)->capacity * sizeof(qsa_candidate));
     memset(part->raw, 0xff, config->ratio * config->index_dim * sizeof(float));
-    memset(part->k, 0xff, config->kv_heads * config->head_dim * sizeof(float));
+    memset(part->means, 0xff, QSA_POOLED_AT_ONCE * config->index_dim * sizeof(float));
+    memset(part->pooled, 0xff, QSA_POOLED_AT_ONCE * config->index_dim * sizeof(float));
+    memset(part->angles, 0xff, QSA_POOLED_AT_ONCE * config->rotary_dim * sizeof(float));
+    memset(part->k, 0xff, qsa_span_limit(config) * config->kv_heads * config->head_dim * sizeof(float));
     memset(part->attend.row.v, 0xff, row * sizeof(void *));
     memset(part->attend.v_from, 0xff, row * sizeof(void *));
     memset(part->attend.row.lanes, 0xff, row * sizeof(uint32_t));

@@ -57,14 +57,15 @@ static void accumulate_without_the_last_token(const float *p, size_t stride, uin
 
 /* Pairs (2i, 2i + 1) in place of (i, i + half): the fault that short tests never show. */
 static void rotation_of_neighbours(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight,
-                                   float eps, uint32_t pairs, const float *cos, const float *sin, bool bf16, float *out)
+                                   float eps, uint32_t pairs, const float *cos, const float *sin, size_t angle_stride,
+                                   bool bf16, float *out)
 {
-    right->norm_rotate(x, stride, heads, dim, weight, eps, 0, cos, sin, bf16, out);
+    right->norm_rotate(x, stride, heads, dim, weight, eps, 0, cos, sin, 0, bf16, out);
     for (uint32_t h = 0; h < heads; h++)
         for (uint32_t i = 0; i < pairs; i++) {
             float *pair = out + (size_t)h * dim + 2 * i, low = pair[0], high = pair[1];
-            pair[0] = low * cos[i] - high * sin[i];
-            pair[1] = high * cos[i] + low * sin[i];
+            pair[0] = low * cos[h * angle_stride + i] - high * sin[h * angle_stride + i];
+            pair[1] = high * cos[h * angle_stride + i] + low * sin[h * angle_stride + i];
         }
 }
 

@@ -36,10 +36,11 @@ static void count_accumulate(const float *p, size_t stride, uint32_t heads, cons
 }
 
 static void count_norm_rotate(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight,
-                              float eps, uint32_t pairs, const float *cos, const float *sin, bool bf16, float *out)
+                              float eps, uint32_t pairs, const float *cos, const float *sin, size_t angle_stride,
+                              bool bf16, float *out)
 {
     counted += (uint64_t)heads * dim;
-    right->norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos, sin, bf16, out);
+    right->norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos, sin, angle_stride, bf16, out);
 }
 
 /* ---- a layer of a step ---- */

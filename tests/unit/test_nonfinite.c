@@ -185,7 +185,7 @@ static void what_a_storage_type_cannot_hold_is_refused(void **state)
     static const struct {
         qsa_kv_type type;
         float holds, refused;
-    } cases[] = {{QSA_KV_F16, 0x1.ffdffep15f, 65520.0f}, {QSA_KV_Q8_0, 127 * 65504.0f, 127 * 65520.0f}};
+    } cases[] = {{QSA_KV_F16, 0x1.ffdffep15f, 65520.0f}, {QSA_KV_Q8_0, 8321039.5f, 127 * 65520.0f}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         qsa_config config = world_mini();
         world_kv_type(&config, (int)cases[i].type);
@@ -208,6 +208,87 @@ static void what_a_storage_type_cannot_hold_is_refused(void **state)
     }
 }
 
+/* ---- refusals of both kinds, over more tokens than are stored together ---- */
+
+enum { MANY = 80, KINDS = 5 };
+
+/* In the order in which they are reported. */
+static const struct {
+    int tensor;
+    const char *text;
+} kinds[KINDS] = {{WORLD_Q, "q holds a value that is NaN"},
+                  {WORLD_K, "k holds a value that is NaN"},
+                  {WORLD_V, "v holds a value that is NaN"},
+                  {WORLD_K, "k holds a value that its"},
+                  {WORLD_V, "v holds a value that its"}};
+
+/* Two kv heads in f16. k is all ones but for what is spoiled: the norm keeps it at the weight, 30,000, and makes of a vector with
+ * one number alone the square root of its length times that. */
+static qsa_config two_heads(qsa_norm_weights *norms, float *weights)
+{
+    qsa_config config = world_mini();
+    config.q_heads = config.kv_heads = 2;
+    config.layers = 1;
+    config.kv_type = QSA_KV_F16;
+    config.max_parts = 7;
+    for (uint32_t i = 0; i < config.head_dim; i++)
+        weights[i] = 30000;
+    norms->k = weights;
+    config.norms = norms;
+    return config;
+}
+
+static void spoil(world_batch *batch, uint32_t token, int kind, uint32_t index)
+{
+    uint32_t width;
+    float *x = world_input(batch, kinds[kind].tensor, token, 0, &width);
+    if (kind < 3)
+        x[index % width] = NAN;
+    else if (kind == 4)
+        x[index % width] = 70000;
+    else
+        for (uint32_t i = 0; i < batch->config.head_dim; i++)
+            x[index % 2 * batch->config.head_dim + i] = i + 1 == batch->config.head_dim; /* not one that is rotated */
+}
+
+static void lowest_of_both_kinds_is_reported(void **state)
+{
+    (void)state;
+    qsa_norm_weights norms = {0};
+    float weights[16];
+    const qsa_config config = two_heads(&norms, weights);
+    qsa_cache *cache = world_create(&config);
+    const qsa_seq seq = world_open(cache);
+    uint64_t chance = 3;
+    for (int round = 0; round < 300; round++) {
+        world_batch batch = world_batch_open(&config, MANY, 1);
+        for (uint32_t i = 0; i < MANY * config.kv_heads * config.head_dim; i++)
+            batch.k[i] = 1;
+        uint32_t lowest = UINT32_MAX;
+        for (int i = 0; i < 3; i++) {
+            const uint32_t token = world_random(&chance, MANY), kind = world_random(&chance, KINDS);
+            const uint32_t at = token * KINDS + kind;
+            bool is_alone = true; /* of its tensor and token: or one spoils the other */
+            for (uint32_t other = 0; other < KINDS; other++)
+                is_alone = is_alone && lowest != token * KINDS + other;
+            if (!is_alone)
+                continue;
+            spoil(&batch, token, (int)kind, world_random(&chance, 64));
+            lowest = at < lowest ? at : lowest;
+        }
+        char text[100];
+        snprintf(text, sizeof text, "entry 0, token %u: %s", lowest / KINDS, kinds[lowest % KINDS].text);
+        const qsa_entry entry = {.seq = seq, .tokens = MANY};
+        qsa_step *step;
+        world_ok(qsa_step_begin(cache, &entry, 1, &step));
+        world_refused(QSA_E_NONFINITE, text,
+                      world_layers(step, &batch, 0, MANY, (world_way){.parts = (uint32_t)round % 8}));
+        qsa_step_abort(step);
+        world_batch_close(&batch);
+    }
+    qsa_cache_destroy(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +297,7 @@ int main(void)
         cmocka_unit_test(retry_gives_what_a_first_try_gives),
         cmocka_unit_test(largest_and_smallest_numbers_are_taken),
         cmocka_unit_test(what_a_storage_type_cannot_hold_is_refused),
+        cmocka_unit_test(lowest_of_both_kinds_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

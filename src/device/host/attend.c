@@ -53,7 +53,7 @@ static void load_heads(const qsa_host_store *store, const qsa_batch *batch, cons
     const float *table = qsa_batch_cos_sin(batch, token, pairs), c = qsa_query_scale(config->head_dim);
     base->kernels->norm_rotate(in->data + token * in->token_stride + first_head * in->head_stride, in->head_stride,
                                heads, config->head_dim, qsa_store_weights(base, io->layer).q, config->eps, pairs, table,
-                               table + pairs, false, q);
+                               table + pairs, 0, false, q);
     for (uint32_t i = 0; i < heads * config->head_dim; i++)
         q[i] *= c;
 }

@@ -22,7 +22,11 @@ static void carve_part(qsa_carve *carve, const qsa_config *config, const qsa_lay
         qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * QSA_SCAN_TILES * layout->page_groups, sizeof(float));
     part.candidates = qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * capacity, sizeof(qsa_candidate));
     part.raw = qsa_carve_bytes(carve, (uint64_t)config->ratio * config->index_dim, sizeof(float));
-    part.k = qsa_carve_bytes(carve, (uint64_t)config->kv_heads * config->head_dim, sizeof(float));
+    part.means = qsa_carve_bytes(carve, (uint64_t)QSA_POOLED_AT_ONCE * config->index_dim, sizeof(float));
+    part.pooled = qsa_carve_bytes(carve, (uint64_t)QSA_POOLED_AT_ONCE * config->index_dim, sizeof(float));
+    part.angles = qsa_carve_bytes(carve, (uint64_t)QSA_POOLED_AT_ONCE * config->rotary_dim, sizeof(float));
+    part.k =
+        qsa_carve_bytes(carve, (uint64_t)qsa_span_limit(config) * config->kv_heads * config->head_dim, sizeof(float));
     part.attend.x_stride = qsa_x_stride(blocks);
     part.attend.row.blocks = qsa_carve_bytes(carve, blocks, sizeof(void *));
     part.attend.row.v = qsa_carve_bytes(carve, row, sizeof(void *));
@@ -134,10 +138,15 @@ static qsa_status pool(qsa_store *base, qsa_place first, uint32_t n, const float
 {
     qsa_host_store *store = qsa_host(base);
     qsa_float_env saved = qsa_float_env_enter();
-    for (uint32_t layer = 0; layer < base->layout->layers; layer++)
-        for (uint32_t g = 0; g < n; g++)
-            qsa_host_pool(store, layer, (qsa_place){first.page, first.slot + g * base->layout->ratio},
-                          cos_sin + (size_t)g * 2 * base->rotary->pairs, store->parts[0].raw);
+    for (uint32_t g = 0, count; g < n; g += count) {
+        qsa_group groups[QSA_POOLED_AT_ONCE];
+        count = n - g < QSA_POOLED_AT_ONCE ? n - g : QSA_POOLED_AT_ONCE;
+        for (uint32_t i = 0; i < count; i++)
+            groups[i] = (qsa_group){{first.page, first.slot + (g + i) * base->layout->ratio},
+                                    cos_sin + (size_t)(g + i) * 2 * base->rotary->pairs};
+        for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+            qsa_host_pool(store, layer, &store->parts[0], groups, count);
+    }
     qsa_float_env_leave(saved);
     base->work->keys_pooled += (uint64_t)n * base->layout->layers;
     return QSA_OK;

@@ -10,9 +10,11 @@
 #include <stdatomic.h>
 
 enum {
-    QSA_SCAN_QUERIES = 8, /* queries that share the load of a tile */
-    QSA_RANGES_LIMIT = 2, /* ranges that a part scans, if there are fewer queries than parts */
-    QSA_SCAN_TILES = 32   /* tiles that so many queries score between two looks at the threshold; fewer, more tiles */
+    QSA_SCAN_QUERIES = 8,    /* queries that share the load of a tile */
+    QSA_ROWS_NORMED = 32,    /* rows of k that are normed before they are stored, if not a token alone has more */
+    QSA_POOLED_AT_ONCE = 16, /* groups that are pooled together */
+    QSA_RANGES_LIMIT = 2,    /* ranges that a part scans, if there are fewer queries than parts */
+    QSA_SCAN_TILES = 32 /* tiles that so many queries score between two looks at the threshold; fewer, more tiles */
 };
 
 /* What is left of one part's share of a phase. Parts that are done help those that have begun, so that a thread that the
@@ -32,9 +34,11 @@ typedef struct qsa_part {
     float *queries; /* [QSA_SCAN_QUERIES][index_heads][index_dim] */
     float *scores;  /* [queries][tiles][page_groups], queries x tiles at most the product of both */
     qsa_candidate
-        *candidates; /* [QSA_SCAN_QUERIES][capacity] one of each query; or of each range, and one to work in */
-    float *raw;      /* [ratio][index_dim] */
-    float *k;        /* [kv_heads][head_dim] */
+        *candidates;       /* [QSA_SCAN_QUERIES][capacity] one of each query; or of each range, and one to work in */
+    float *raw;            /* [ratio][index_dim] */
+    float *means, *pooled; /* [QSA_POOLED_AT_ONCE][index_dim] */
+    float *angles;         /* [QSA_POOLED_AT_ONCE][rotary_dim] */
+    float *k;              /* [max(kv_heads, QSA_ROWS_NORMED)][head_dim] */
     qsa_attend_scratch attend;
 } qsa_part;
 
@@ -56,6 +60,12 @@ typedef struct qsa_host_store {
 static inline qsa_host_store *qsa_host(qsa_store *store)
 {
     return (qsa_host_store *)(void *)store;
+}
+
+/* Tokens that are stored together. */
+static inline uint32_t qsa_span_limit(const qsa_config *config)
+{
+    return config->kv_heads < QSA_ROWS_NORMED ? QSA_ROWS_NORMED / config->kv_heads : 1;
 }
 
 static inline uint8_t *qsa_host_page(const qsa_host_store *store, enum qsa_arena arena, uint32_t layer, uint32_t page)
@@ -85,7 +95,13 @@ void qsa_host_attend(qsa_host_store *store, const qsa_batch *batch, const qsa_la
 void qsa_host_row(const qsa_host_store *store, const qsa_batch *batch, uint32_t layer, uint32_t token, uint32_t kv_head,
                   uint32_t begin, uint32_t end, qsa_row_view *row);
 
-/* The pooled key of a group from its raw keys. raw: working memory [ratio][index_dim]. */
-void qsa_host_pool(qsa_host_store *store, uint32_t layer, qsa_place first, const float *cos_sin, float *raw);
+/* A complete group: where its first token lies, and that token's cos and sin. */
+typedef struct qsa_group {
+    qsa_place first;
+    const float *cos_sin;
+} qsa_group;
+
+/* The pooled keys of n groups, at most QSA_POOLED_AT_ONCE, from their raw keys. part: working memory. */
+void qsa_host_pool(qsa_host_store *store, uint32_t layer, const qsa_part *part, const qsa_group *groups, uint32_t n);
 
 #endif

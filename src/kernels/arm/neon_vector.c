@@ -82,7 +82,8 @@ QSA_INLINE void rotate_head(float *y, uint32_t pairs, const float *cos, const fl
 }
 
 QSA_INLINE void norm_rotate(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight, float eps,
-                            uint32_t pairs, const float *cos, const float *sin, bool bf16, float *out)
+                            uint32_t pairs, const float *cos, const float *sin, size_t angle_stride, bool bf16,
+                            float *out)
 {
     for (uint32_t first = 0; first < heads; first += HEADS) {
         const uint32_t count = heads - first < HEADS ? heads - first : HEADS;
@@ -92,18 +93,19 @@ QSA_INLINE void norm_rotate(const float *x, size_t stride, uint32_t heads, uint3
         for (uint32_t h = 0; h < count; h++) {
             float *y = out + (size_t)(first + h) * dim;
             scale_head(rows + h * stride, scales[h], dim, weight, bf16, y);
-            rotate_head(y, pairs, cos, sin, bf16);
+            rotate_head(y, pairs, cos + (first + h) * angle_stride, sin + (first + h) * angle_stride, bf16);
         }
     }
 }
 
 void qsa_norm_rotate__neon(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight, float eps,
-                           uint32_t pairs, const float *cos, const float *sin, bool bf16, float *out)
+                           uint32_t pairs, const float *cos, const float *sin, size_t angle_stride, bool bf16,
+                           float *out)
 {
     if (bf16)
-        norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos, sin, true, out);
+        norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos, sin, angle_stride, true, out);
     else
-        norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos, sin, false, out);
+        norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos, sin, angle_stride, false, out);
 }
 
 size_t qsa_check__neon(const float *x, size_t n, float limit)

@@ -31,12 +31,13 @@ static void rotate(float *y, uint32_t pairs, const float *cos, const float *sin,
 }
 
 void qsa_norm_rotate__scalar(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight,
-                             float eps, uint32_t pairs, const float *cos, const float *sin, bool bf16, float *out)
+                             float eps, uint32_t pairs, const float *cos, const float *sin, size_t angle_stride,
+                             bool bf16, float *out)
 {
     for (uint32_t h = 0; h < heads; h++) {
         float *y = out + (size_t)h * dim;
         norm(x + h * stride, dim, weight, eps, bf16, y);
-        rotate(y, pairs, cos, sin, bf16);
+        rotate(y, pairs, cos + h * angle_stride, sin + h * angle_stride, bf16);
     }
 }
 
