@@ -27,8 +27,8 @@ static uint32_t row_width(const qsa_cache *cache, qsa_tensor tensor)
 static qsa_status read_row(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t layer, qsa_tensor tensor,
                            uint64_t row, float *out)
 {
-    static const enum qsa_arena arenas[QSA_TENSOR_COUNT] = {[QSA_TENSOR_K] = QSA_ARENA_K,
-                                                            [QSA_TENSOR_V] = QSA_ARENA_V,
+    static const enum qsa_arena arenas[QSA_TENSOR_COUNT] = {[QSA_TENSOR_K] = QSA_ARENA_KV,
+                                                            [QSA_TENSOR_V] = QSA_ARENA_KV,
                                                             [QSA_TENSOR_RAW] = QSA_ARENA_RAW,
                                                             [QSA_TENSOR_POOLED] = QSA_ARENA_POOLED};
     const qsa_layout *layout = &cache->layout;

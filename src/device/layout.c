@@ -28,9 +28,7 @@ qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out)
     layout.index_bytes = (uint32_t)qsa_row_bytes(layout.index_element, 1);
     layout.row_bytes = (uint32_t)qsa_row_bytes(layout.kv_element, layout.head_dim);
     layout.block_bytes = QSA_BLOCK_TOKENS * layout.row_bytes;
-    uint64_t kv = (uint64_t)QSA_PAGE_TOKENS * layout.kv_heads * layout.row_bytes;
-    layout.page_stride[QSA_ARENA_K] = kv;
-    layout.page_stride[QSA_ARENA_V] = kv;
+    layout.page_stride[QSA_ARENA_KV] = (uint64_t)QSA_PAGE_TOKENS * layout.kv_heads * 2 * layout.row_bytes;
     layout.page_stride[QSA_ARENA_RAW] = (uint64_t)QSA_PAGE_TOKENS * layout.index_dim * layout.index_bytes;
     layout.page_stride[QSA_ARENA_POOLED] = (uint64_t)layout.page_groups * layout.index_dim * layout.index_bytes;
     bool fits = qsa_multiply(layout.pages, QSA_PAGE_TOKENS * sizeof(qsa_triple), &layout.triple_bytes);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout of a page: the one place that knows it.
  *
- * A page is QSA_PAGE_TOKENS token slots of one sequence (or several that share it), for every layer, in four arenas:
- *   K       [kv_heads][blocks of 4 slots][head_dim][4]   four neighbours make a vector without a transpose
- *   V       [kv_heads][slots][head_dim]
+ * A page is QSA_PAGE_TOKENS token slots of one sequence (or several that share it), for every layer, in three arenas:
+ *   KV      [kv_heads][blocks of 4 slots] of K [head_dim][4], V [4][head_dim]
  *   raw     [slots][index_dim]
- *   pooled  [index_dim][groups]                          one tile; lanes are groups
+ *   pooled  [index_dim][groups]   one tile; lanes are groups
+ * K of four neighbours makes a vector without a transpose, and reading it brings V near: they share 4 KiB in the released
+ * shape. A row costs a tenth less than with V elsewhere (docs/adr/0008).
  * and, once for all layers, the rotary triples [slots]. Address = arena + layer * layer stride + page * page stride. */
 #ifndef QSA_DEVICE_LAYOUT_H
 #define QSA_DEVICE_LAYOUT_H
@@ -15,7 +16,7 @@
 #include <qsa/config.h>
 #include <qsa/run.h>
 
-enum qsa_arena { QSA_ARENA_K = 0, QSA_ARENA_V, QSA_ARENA_RAW, QSA_ARENA_POOLED, QSA_ARENA_COUNT };
+enum qsa_arena { QSA_ARENA_KV = 0, QSA_ARENA_RAW, QSA_ARENA_POOLED, QSA_ARENA_COUNT };
 
 typedef struct qsa_layout {
     uint32_t layers, kv_heads, head_dim, index_dim;
@@ -24,7 +25,7 @@ typedef struct qsa_layout {
     uint64_t pages;
     enum qsa_element kv_element, index_element;
     uint32_t index_bytes;            /* of one index element */
-    uint32_t row_bytes, block_bytes; /* of one token's K or V of one kv head, and of the K of four tokens */
+    uint32_t row_bytes, block_bytes; /* of one token's K or V of one kv head, and of K or V of four tokens */
     uint64_t page_stride[QSA_ARENA_COUNT];
     uint64_t layer_stride[QSA_ARENA_COUNT];
     uint64_t arena_bytes[QSA_ARENA_COUNT];
@@ -39,15 +40,16 @@ static inline size_t qsa_layout_page(const qsa_layout *layout, enum qsa_arena ar
     return (size_t)(layer * layout->layer_stride[arena] + page * layout->page_stride[arena]);
 }
 
-/* Offsets within a page, in bytes. */
+/* Offsets within a page, in bytes: of the K block that holds a slot, and of a slot's V. */
 static inline size_t qsa_layout_k_block(const qsa_layout *layout, uint32_t head, uint32_t slot)
 {
-    return (size_t)(head * (QSA_PAGE_TOKENS / QSA_BLOCK_TOKENS) + slot / QSA_BLOCK_TOKENS) * layout->block_bytes;
+    return (size_t)(head * (QSA_PAGE_TOKENS / QSA_BLOCK_TOKENS) + slot / QSA_BLOCK_TOKENS) * 2 * layout->block_bytes;
 }
 
 static inline size_t qsa_layout_v_token(const qsa_layout *layout, uint32_t head, uint32_t slot)
 {
-    return (size_t)(head * QSA_PAGE_TOKENS + slot) * layout->row_bytes;
+    return qsa_layout_k_block(layout, head, slot) + layout->block_bytes +
+           (size_t)(slot % QSA_BLOCK_TOKENS) * layout->row_bytes;
 }
 
 /* Between one token's row (the form of V, and of snapshots) and its lane of a K block. */

@@ -130,13 +130,15 @@ void qsa_load_v(const qsa_layout *layout, const uint8_t *page, uint32_t slot, ui
     decode_row(layout, page + qsa_layout_v_token(layout, head, slot), x);
 }
 
-void qsa_copy_k(const qsa_layout *layout, const uint8_t *from, uint32_t from_slot, uint8_t *to, uint32_t to_slot)
+void qsa_copy_kv(const qsa_layout *layout, const uint8_t *from, uint32_t from_slot, uint8_t *to, uint32_t to_slot)
 {
     _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
     for (uint32_t head = 0; head < layout->kv_heads; head++) {
         qsa_layout_block_take(layout, from + qsa_layout_k_block(layout, head, from_slot), from_slot % QSA_BLOCK_TOKENS,
                               row);
         qsa_layout_block_put(layout, to + qsa_layout_k_block(layout, head, to_slot), to_slot % QSA_BLOCK_TOKENS, row);
+        memcpy(to + qsa_layout_v_token(layout, head, to_slot), from + qsa_layout_v_token(layout, head, from_slot),
+               layout->row_bytes);
     }
 }
 

@@ -27,7 +27,7 @@ void qsa_load_raw(const qsa_layout *layout, const uint8_t *page, uint32_t slot, 
 void qsa_load_pooled(const qsa_layout *layout, const uint8_t *page, uint32_t first_slot, float *x);
 
 /* Copies one token between K pages; between other arenas rows are plain bytes. */
-void qsa_copy_k(const qsa_layout *layout, const uint8_t *from, uint32_t from_slot, uint8_t *to, uint32_t to_slot);
+void qsa_copy_kv(const qsa_layout *layout, const uint8_t *from, uint32_t from_slot, uint8_t *to, uint32_t to_slot);
 
 /* The pooled key of the group at first_slot of a page of raw keys. raw: working memory [ratio][index_dim]. */
 void qsa_pool_page_group(const qsa_kernels *kernels, const qsa_layout *layout, const qsa_pool_rule *rule,

@@ -85,6 +85,14 @@ static void block_halves(const uint16_t *restrict rows, uint16_t *restrict block
 
 _Static_assert(QSA_BLOCK_TOKENS == 4, "rows of a block");
 
+static void move_bytes(uint8_t *page, uint8_t *rows, size_t bytes, bool pack)
+{
+    if (pack)
+        memcpy(rows, page, bytes);
+    else
+        memcpy(page, rows, bytes);
+}
+
 /* One kv head of K; `pack`: from the page to the rows, otherwise back. */
 static void move_k(const qsa_layout *layout, uint32_t head, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
                    bool pack)
@@ -109,24 +117,24 @@ static void move_k(const qsa_layout *layout, uint32_t head, uint8_t *page, const
     }
 }
 
-static void move_bytes(uint8_t *page, uint8_t *rows, size_t bytes, bool pack)
+/* The same of V: rows of one block at a time. */
+static void move_v(const qsa_layout *layout, uint32_t head, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
+                   bool pack)
 {
-    if (pack)
-        memcpy(rows, page, bytes);
-    else
-        memcpy(page, rows, bytes);
+    for (uint32_t slot = extent->begin, n; slot < extent->end; slot += n) {
+        n = QSA_BLOCK_TOKENS - slot % QSA_BLOCK_TOKENS;
+        n = extent->end - slot < n ? extent->end - slot : n;
+        move_bytes(page + qsa_layout_v_token(layout, head, slot),
+                   rows + (size_t)(slot - extent->begin) * layout->row_bytes, (size_t)n * layout->row_bytes, pack);
+    }
 }
 
 static void move_kv(const qsa_layout *layout, uint32_t tag, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
                     bool pack)
 {
     const size_t head_bytes = (size_t)(extent->end - extent->begin) * layout->row_bytes;
-    for (uint32_t head = 0; head < layout->kv_heads; head++, rows += head_bytes) {
-        if (tag == QSA_TAG_K)
-            move_k(layout, head, page, extent, rows, pack);
-        else
-            move_bytes(page + qsa_layout_v_token(layout, head, extent->begin), rows, head_bytes, pack);
-    }
+    for (uint32_t head = 0; head < layout->kv_heads; head++, rows += head_bytes)
+        (tag == QSA_TAG_K ? move_k : move_v)(layout, head, page, extent, rows, pack);
 }
 
 static void move_pooled(const qsa_layout *layout, uint8_t *tile, const qsa_file_extent *extent, uint8_t *rows,
@@ -143,7 +151,7 @@ static void move_pooled(const qsa_layout *layout, uint8_t *tile, const qsa_file_
     }
 }
 
-static const enum qsa_arena arenas[QSA_LAYER_PARTS] = {QSA_ARENA_K, QSA_ARENA_V, QSA_ARENA_RAW, QSA_ARENA_POOLED};
+static const enum qsa_arena arenas[QSA_LAYER_PARTS] = {QSA_ARENA_KV, QSA_ARENA_KV, QSA_ARENA_RAW, QSA_ARENA_POOLED};
 
 static void move_extent(const qsa_layout *layout, int part, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
                         bool pack)

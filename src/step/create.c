@@ -90,7 +90,7 @@ static qsa_status plan_memory(const qsa_config *config, qsa_layout *layout, qsa_
     table_plan tables;
     carve_cache(&carve, config, layout, &tables);
     *plan = (qsa_memory_plan){
-        .kv_bytes = layout->arena_bytes[QSA_ARENA_K] + layout->arena_bytes[QSA_ARENA_V],
+        .kv_bytes = layout->arena_bytes[QSA_ARENA_KV],
         .index_bytes =
             layout->arena_bytes[QSA_ARENA_RAW] + layout->arena_bytes[QSA_ARENA_POOLED] + layout->triple_bytes,
         .table_bytes = tables.table_bytes,

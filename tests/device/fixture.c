@@ -142,7 +142,7 @@ static uint16_t random_half(random_source *r, bool bf16)
     return (uint16_t)(sign | (bf16 ? 0x3e00u + low : 0x2c00u + low * 8u));
 }
 
-static void random_page(random_source *r, enum qsa_element element, bool k, uint8_t *out, size_t n)
+static void random_values(random_source *r, enum qsa_element element, bool k, uint8_t *out, size_t n)
 {
     if (element == QSA_ELEMENT_F32)
         random_fill(r, (float *)(void *)out, n / sizeof(float), 3);
@@ -161,15 +161,27 @@ static void random_page(random_source *r, enum qsa_element element, bool k, uint
         }
 }
 
+static void random_page(random_source *r, const qsa_layout *layout, enum qsa_arena arena, uint8_t *out)
+{
+    const size_t bytes = (size_t)layout->page_stride[arena];
+    if (arena != QSA_ARENA_KV) {
+        random_values(r, layout->index_element, false, out, bytes);
+        return;
+    }
+    for (size_t at = 0; at < bytes; at += 2 * layout->block_bytes) {
+        random_values(r, layout->kv_element, true, out + at, layout->block_bytes);
+        random_values(r, layout->kv_element, false, out + at + layout->block_bytes, layout->block_bytes);
+    }
+}
+
 void twins_fill(twins *t, random_source *r)
 {
     for (int arena = 0; arena < QSA_ARENA_COUNT; arena++) {
         const size_t bytes = t->layout.page_stride[arena];
-        const bool kv = arena == QSA_ARENA_K || arena == QSA_ARENA_V;
         uint8_t *page = test_alloc(bytes, 1);
         for (uint32_t layer = 0; layer < t->config.layers; layer++)
             for (uint32_t p = 0; p < t->layout.pages; p++) {
-                random_page(r, kv ? t->layout.kv_element : t->layout.index_element, arena == QSA_ARENA_K, page, bytes);
+                random_page(r, &t->layout, arena, page);
                 twins_put(t, arena, layer, p, page);
             }
         free(page);

@@ -345,7 +345,7 @@ static void a_swap_that_fails_is_undone(void **state)
     fault.for_good = false;
     fault.fail_at = 0;
     uint8_t *page;
-    world_refused(QSA_E_DEVICE, "cannot be used any more", operations->view(t.device.store, QSA_ARENA_K, 0, 1, &page));
+    world_refused(QSA_E_DEVICE, "cannot be used any more", operations->view(t.device.store, QSA_ARENA_KV, 0, 1, &page));
     twins_close(&t);
     qsa_opencl_close(device);
 }

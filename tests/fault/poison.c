@@ -16,10 +16,10 @@ static void poison_slot(qsa_cache *cache, qsa_place place)
     const qsa_host_store *store = qsa_host(cache->store);
     for (uint32_t layer = 0; layer < layout->layers; layer++) {
         for (uint32_t head = 0; head < layout->kv_heads; head++) {
-            qsa_store_k(cache->store->kernels, layout, qsa_host_page(store, QSA_ARENA_K, layer, place.page), place.slot,
-                        head, nan);
-            qsa_store_v(cache->store->kernels, layout, qsa_host_page(store, QSA_ARENA_V, layer, place.page), place.slot,
-                        head, nan);
+            qsa_store_k(cache->store->kernels, layout, qsa_host_page(store, QSA_ARENA_KV, layer, place.page),
+                        place.slot, head, nan);
+            qsa_store_v(cache->store->kernels, layout, qsa_host_page(store, QSA_ARENA_KV, layer, place.page),
+                        place.slot, head, nan);
         }
         qsa_store_raw(layout, qsa_host_page(store, QSA_ARENA_RAW, layer, place.page), place.slot, nan);
     }

@@ -278,14 +278,14 @@ static void digest_sees_one_bit(void **state)
     const qsa_place last = qsa_sequence_place(sequence, 99);
     uint64_t before = world_digest(cache, seq);
     uint8_t *const *arena = qsa_host(cache->store)->arena;
-    uint8_t *const bits[] = {arena[QSA_ARENA_K],
-                             arena[QSA_ARENA_V],
+    uint8_t *const bits[] = {arena[QSA_ARENA_KV],
+                             arena[QSA_ARENA_KV] + qsa_layout_v_token(&cache->layout, 0, 0),
                              arena[QSA_ARENA_RAW],
                              arena[QSA_ARENA_POOLED],
                              (uint8_t *)&cache->triples[0].w,
                              (uint8_t *)&qsa_triple_at(cache, last)->h,
                              (uint8_t *)&sequence->frame,
-                             arena[QSA_ARENA_V] + qsa_layout_page(&cache->layout, QSA_ARENA_V, 2, 1)};
+                             arena[QSA_ARENA_KV] + qsa_layout_page(&cache->layout, QSA_ARENA_KV, 2, 1)};
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
         *bits[i] ^= 1;
         assert_int_not_equal(world_digest(cache, seq), before);

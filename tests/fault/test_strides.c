@@ -161,9 +161,9 @@ static void offsets_of_a_layout_do_not_wrap(void **state)
     config.layers = 48;
     qsa_layout layout;
     world_ok(qsa_layout_init(&config, &layout));
-    const uint64_t pages = UINT64_C(1) << 25, stride = 64 * 2 * 256 * 2;
-    assert_int_equal(qsa_layout_page(&layout, QSA_ARENA_K, 0, 254200), 254200 * stride);
-    assert_int_equal(qsa_layout_page(&layout, QSA_ARENA_V, 47, (uint32_t)pages - 1), (48 * pages - 1) * stride);
+    const uint64_t pages = UINT64_C(1) << 25, stride = 64 * 2 * 256 * 2 * 2;
+    assert_int_equal(qsa_layout_page(&layout, QSA_ARENA_KV, 0, 254200), 254200 * stride);
+    assert_int_equal(qsa_layout_page(&layout, QSA_ARENA_KV, 47, (uint32_t)pages - 1), (48 * pages - 1) * stride);
     assert_int_equal(qsa_layout_page(&layout, QSA_ARENA_POOLED, 1, 0), pages * 16 * 128 * 2);
 }
 

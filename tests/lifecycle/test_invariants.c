@@ -208,6 +208,9 @@ static void the_digest_sees_every_part(void **state)
         uint64_t digest = world_digest(s.cache, s.seqs[2]);
         if (part < QSA_ARENA_COUNT)
             *qsa_host_page(qsa_host(s.cache->store), part, 2, s.s[2]->table[0]) ^= 1;
+        else if (part == QSA_ARENA_COUNT)
+            qsa_host_page(qsa_host(s.cache->store), QSA_ARENA_KV, 2,
+                          s.s[2]->table[0])[qsa_layout_v_token(&s.cache->layout, 0, 0)] ^= 1;
         else if (part == 4)
             qsa_triple_at(s.cache, qsa_sequence_place(s.s[2], 19))->w ^= 1;
         else if (part == 5)

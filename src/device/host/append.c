@@ -119,7 +119,7 @@ static uint32_t store_keys(const qsa_host_store *store, const qsa_batch *batch, 
     const qsa_place place = place_of(batch, token);
     const bool is_block =
         place.slot % QSA_BLOCK_TOKENS == 0 && last < end && batch->token_entry[last] == batch->token_entry[token];
-    uint8_t *page = qsa_host_page(store, QSA_ARENA_K, layer, place.page);
+    uint8_t *page = qsa_host_page(store, QSA_ARENA_KV, layer, place.page);
     for (uint32_t h = 0; h < store->base.config->kv_heads; h++)
         if (is_block)
             qsa_store_k_block(store->base.kernels, layout, page, place.slot, h, row_of(k, t, h), k->token_stride);
@@ -131,9 +131,9 @@ static uint32_t store_keys(const qsa_host_store *store, const qsa_batch *batch, 
 static void store_values(const qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t token)
 {
     const qsa_place place = place_of(batch, token);
-    uint8_t *v_page = qsa_host_page(store, QSA_ARENA_V, io->layer, place.page);
+    uint8_t *page = qsa_host_page(store, QSA_ARENA_KV, io->layer, place.page);
     for (uint32_t h = 0; h < store->base.config->kv_heads; h++)
-        qsa_store_v(store->base.kernels, store->base.layout, v_page, place.slot, h, row_of(&io->tensors.v, token, h));
+        qsa_store_v(store->base.kernels, store->base.layout, page, place.slot, h, row_of(&io->tensors.v, token, h));
     qsa_store_raw(store->base.layout, qsa_host_page(store, QSA_ARENA_RAW, io->layer, place.page), place.slot,
                   row_of(&io->tensors.raw_key, token, 0));
 }

@@ -119,15 +119,10 @@ static qsa_status copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint
     const qsa_layout *layout = base->layout;
     const size_t raw_bytes = (size_t)layout->index_dim * layout->index_bytes;
     for (uint32_t layer = 0; layer < layout->layers; layer++) {
-        const uint8_t *k_from = qsa_host_page(store, QSA_ARENA_K, layer, from.page);
-        uint8_t *k_to = qsa_host_page(store, QSA_ARENA_K, layer, to.page);
+        const uint8_t *kv_from = qsa_host_page(store, QSA_ARENA_KV, layer, from.page);
+        uint8_t *kv_to = qsa_host_page(store, QSA_ARENA_KV, layer, to.page);
         for (uint32_t s = 0; s < n; s++)
-            qsa_copy_k(layout, k_from, from.slot + s, k_to, to.slot + s);
-        const uint8_t *v_from = qsa_host_page(store, QSA_ARENA_V, layer, from.page);
-        uint8_t *v_to = qsa_host_page(store, QSA_ARENA_V, layer, to.page);
-        for (uint32_t head = 0; head < layout->kv_heads; head++)
-            memcpy(v_to + qsa_layout_v_token(layout, head, to.slot),
-                   v_from + qsa_layout_v_token(layout, head, from.slot), (size_t)n * layout->row_bytes);
+            qsa_copy_kv(layout, kv_from, from.slot + s, kv_to, to.slot + s);
         memcpy(qsa_host_page(store, QSA_ARENA_RAW, layer, to.page) + to.slot * raw_bytes,
                qsa_host_page(store, QSA_ARENA_RAW, layer, from.page) + from.slot * raw_bytes, n * raw_bytes);
     }

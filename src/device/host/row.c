@@ -2,10 +2,10 @@
 /* The row of a query and kv head, as addresses. */
 #include "device/host/host.h"
 
-/* Where the pages of one layer and kv head begin. */
+/* K and V of one layer and kv head: where the pages begin. */
 typedef struct head_pages {
-    const uint8_t *k, *v;
-    size_t page_stride; /* V's is K's */
+    const uint8_t *kv;
+    size_t page_stride, block_stride;
     const qsa_layout *layout;
 } head_pages;
 
@@ -13,9 +13,9 @@ static head_pages pages_of_head(const qsa_host_store *store, uint32_t layer, uin
 {
     const qsa_layout *layout = store->base.layout;
     return (head_pages){
-        .k = qsa_host_page(store, QSA_ARENA_K, layer, 0) + qsa_layout_k_block(layout, kv_head, 0),
-        .v = qsa_host_page(store, QSA_ARENA_V, layer, 0) + qsa_layout_v_token(layout, kv_head, 0),
-        .page_stride = (size_t)layout->page_stride[QSA_ARENA_V],
+        .kv = qsa_host_page(store, QSA_ARENA_KV, layer, 0) + qsa_layout_k_block(layout, kv_head, 0),
+        .page_stride = (size_t)layout->page_stride[QSA_ARENA_KV],
+        .block_stride = qsa_layout_k_block(layout, 0, QSA_BLOCK_TOKENS),
         .layout = layout,
     };
 }
@@ -23,29 +23,29 @@ static head_pages pages_of_head(const qsa_host_store *store, uint32_t layer, uin
 /* Appends `count` tokens that lie in consecutive slots of one page. */
 static void add_tokens(const head_pages *pages, qsa_place place, uint32_t count, qsa_row_view *row)
 {
-    const uint8_t *k = pages->k + place.page * pages->page_stride, *v = pages->v + place.page * pages->page_stride;
+    const uint8_t *page = pages->kv + place.page * pages->page_stride;
     for (uint32_t s = place.slot; s < place.slot + count; s++) {
-        const void *block = k + s / QSA_BLOCK_TOKENS * (size_t)pages->layout->block_bytes;
+        const uint8_t *block = page + s / QSA_BLOCK_TOKENS * pages->block_stride;
         if (row->n_blocks == 0 || row->blocks[row->n_blocks - 1] != block)
             row->blocks[row->n_blocks++] = block;
         uint32_t lane = (row->n_blocks - 1) * QSA_BLOCK_TOKENS + s % QSA_BLOCK_TOKENS;
         row->compact = row->compact && lane == row->n;
         row->lanes[row->n] = lane;
-        row->v[row->n++] = v + s * (size_t)pages->layout->row_bytes;
+        row->v[row->n++] = block + pages->layout->block_bytes + s % QSA_BLOCK_TOKENS * (size_t)pages->layout->row_bytes;
     }
 }
 
 /* The same for a group of whole blocks: most rows are nothing else. */
 static void add_blocks(const head_pages *pages, qsa_place place, uint32_t count, qsa_row_view *row)
 {
-    const size_t block_bytes = pages->layout->block_bytes, row_bytes = pages->layout->row_bytes;
-    const uint8_t *k = pages->k + place.page * pages->page_stride + place.slot / QSA_BLOCK_TOKENS * block_bytes;
-    const uint8_t *v = pages->v + place.page * pages->page_stride + place.slot * row_bytes;
-    for (uint32_t t = 0; t < count; t += QSA_BLOCK_TOKENS) {
-        row->blocks[row->n_blocks++] = k + t / QSA_BLOCK_TOKENS * block_bytes;
+    const size_t row_bytes = pages->layout->row_bytes;
+    const uint8_t *block =
+        pages->kv + place.page * pages->page_stride + place.slot / QSA_BLOCK_TOKENS * pages->block_stride;
+    for (uint32_t t = 0; t < count; t += QSA_BLOCK_TOKENS, block += pages->block_stride) {
+        const uint8_t *v = block + pages->layout->block_bytes;
+        row->blocks[row->n_blocks++] = block;
         for (uint32_t i = 0; i < QSA_BLOCK_TOKENS; i++)
-            row->v[row->n + i] = v + (t + i) * row_bytes;
-        row->n += QSA_BLOCK_TOKENS;
+            row->v[row->n++] = v + i * row_bytes;
     }
 }
 

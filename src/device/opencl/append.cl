@@ -148,15 +148,15 @@ uint store_row(global const float *x, global uchar *out, uint lane, uint stride)
     return fits;
 }
 
-void store_token(global const float *x, global const token_t *token, uint number, global uchar *k, global uchar *v,
+void store_token(global const float *x, global const token_t *token, uint number, global uchar *kv,
                  global index_type *raw, global uint *refused)
 {
     const uint page = token->page, slot = token->slot;
     for (uint head = 0; head < QSA_KV_HEADS; head++) {
-        if (!store_row(x + IN_K + head * QSA_HEAD_DIM, k + block_at(page, head, slot), slot % BLOCK_TOKENS,
+        if (!store_row(x + IN_K + head * QSA_HEAD_DIM, kv + block_at(page, head, slot), slot % BLOCK_TOKENS,
                        BLOCK_TOKENS))
             refuse(refused, number, INPUT_K_STORED);
-        if (!store_row(x + IN_V + head * QSA_HEAD_DIM, v + v_at(page, head, slot), 0, 1))
+        if (!store_row(x + IN_V + head * QSA_HEAD_DIM, kv + v_at(page, head, slot), 0, 1))
             refuse(refused, number, INPUT_V_STORED);
     }
     global index_type *key = raw + page * RAW_PAGE + (ulong)slot * QSA_INDEX_DIM;
@@ -189,7 +189,7 @@ void norm_scales(global float *x, uint n, local float *scales)
 
 kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void append(
     global float *in, uint n_tokens, uint queries, global const token_t *tokens, global const float *cos_sin,
-    global const float *weights, uint layer, global uchar *k, global uchar *v, global index_type *raw,
+    global const float *weights, uint layer, global uchar *kv, global index_type *raw,
     global uint *refused)
 {
     local float scales[SCALES];
@@ -217,7 +217,7 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void append(
             norm_rotate_index(x + IN_INDEX_Q, scales + SCALES_INDEX, weights + W_INDEX_Q, table);
         }
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-        store_token(x, tokens + t, t, k, v, raw, refused);
+        store_token(x, tokens + t, t, kv, raw, refused);
     }
 }
 
@@ -267,14 +267,14 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void pool(
 /* Copies n consecutive slots of one page to those of another (or the same): K, V and raw keys of a layer. Slots go in
  * order, so a copy towards the front may overlap. One work-group. */
 kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void copy_slots(
-    uint from_page, uint from_slot, uint to_page, uint to_slot, uint n, global uchar *k, global uchar *v,
+    uint from_page, uint from_slot, uint to_page, uint to_slot, uint n, global uchar *kv,
     global index_type *raw)
 {
     for (uint i = 0; i < n; i++) {
         const uint from = from_slot + i, to = to_slot + i;
         for (uint head = 0; head < QSA_KV_HEADS; head++) {
-            global const uchar *from_block = k + block_at(from_page, head, from);
-            global uchar *to_block = k + block_at(to_page, head, to);
+            global const uchar *from_block = kv + block_at(from_page, head, from);
+            global uchar *to_block = kv + block_at(to_page, head, to);
             const uint a = from % BLOCK_TOKENS, b = to % BLOCK_TOKENS;
             for (uint d = get_local_id(0); d < QSA_HEAD_DIM; d += QSA_ITEMS) {
 #if QSA_KV == Q8_0
@@ -290,8 +290,8 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void copy_slots(
                     ((global const ushort *)from_block)[d * BLOCK_TOKENS + a];
 #endif
             }
-            global const ushort *from_row = (global const ushort *)(v + v_at(from_page, head, from));
-            global ushort *to_row = (global ushort *)(v + v_at(to_page, head, to));
+            global const ushort *from_row = (global const ushort *)(kv + v_at(from_page, head, from));
+            global ushort *to_row = (global ushort *)(kv + v_at(to_page, head, to));
             for (uint d = get_local_id(0); d < ROW_BYTES / 2; d += QSA_ITEMS)
                 to_row[d] = from_row[d];
         }

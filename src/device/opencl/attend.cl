@@ -20,12 +20,12 @@ ulong slot_of(const token_t token, const entry_t entry, global const uint *table
 }
 
 /* x[h][j] = dot(q', k_j) */
-void dots(global const float *q, global const uchar *k, uint kv_head, global const ulong *slots, uint n,
+void dots(global const float *q, global const uchar *kv, uint kv_head, global const ulong *slots, uint n,
           global float *x)
 {
     for (uint j = get_local_id(0) * TOGETHER; j < n; j += QSA_ITEMS * TOGETHER) {
         const uint page = (uint)(slots[j] / PAGE_TOKENS), slot = (uint)(slots[j] % PAGE_TOKENS);
-        global const uchar *block = k + block_at(page, kv_head, slot);
+        global const uchar *block = kv + block_at(page, kv_head, slot);
         const uint lane = TOGETHER == 1 ? slot % BLOCK_TOKENS : 0;
         tokens dot[QSA_HEADS];
         for (uint h = 0; h < QSA_HEADS; h++)
@@ -72,7 +72,7 @@ void weigh(global float *x, uint n, local float *maxima, local float *sums)
 }
 
 /* out[h][d] = (A_d * R) + 0 */
-void accumulate(global const float *p, global const uchar *v, uint kv_head, global const ulong *slots, uint n,
+void accumulate(global const float *p, global const uchar *kv, uint kv_head, global const ulong *slots, uint n,
                 local const float *sums, global float *out)
 {
     for (uint d = get_local_id(0) * QSA_WIDTH; d < QSA_HEAD_DIM; d += QSA_ITEMS * QSA_WIDTH) {
@@ -81,7 +81,7 @@ void accumulate(global const float *p, global const uchar *v, uint kv_head, glob
             a[h] = (floats)0.0f;
         for (uint j = 0; j < n; j++) {
             const uint page = (uint)(slots[j] / PAGE_TOKENS), slot = (uint)(slots[j] % PAGE_TOKENS);
-            const floats value = load_v(v + v_at(page, kv_head, slot), d);
+            const floats value = load_v(kv + v_at(page, kv_head, slot), d);
             for (uint h = 0; h < QSA_HEADS; h++)
                 a[h] = fma((floats)p[h * ROW_LIMIT + j], value, a[h]);
         }
@@ -95,8 +95,8 @@ void accumulate(global const float *p, global const uchar *v, uint kv_head, glob
 /* slots [work-groups][ROW_LIMIT], x [work-groups][QSA_HEADS][ROW_LIMIT]; out [tokens][q_heads][head_dim]. */
 kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void attend(
     global const float *in, uint n_tokens, global const token_t *all_tokens, global const entry_t *entries,
-    global const uint *tables, global const uint *selected, global const uint *n_selected, global const uchar *k,
-    global const uchar *v, global ulong *slots, global float *x, global float *out)
+    global const uint *tables, global const uint *selected, global const uint *n_selected, global const uchar *kv,
+    global ulong *slots, global float *x, global float *out)
 {
     local float maxima[QSA_HEADS * QSA_ITEMS], sums[QSA_HEADS];
     slots += (ulong)get_group_id(0) * ROW_LIMIT;
@@ -110,10 +110,10 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void attend(
         for (uint j = get_local_id(0); j < n; j += QSA_ITEMS)
             slots[j] = slot_of(token, entry, tables + entry.table, selected + (ulong)t * QSA_BUDGET_GROUPS, n_groups, j);
         barrier(CLK_GLOBAL_MEM_FENCE);
-        dots(in + (ulong)t * IN_ALL + IN_Q + head * QSA_HEAD_DIM, k, head / SHARED_HEADS, slots, n, x);
+        dots(in + (ulong)t * IN_ALL + IN_Q + head * QSA_HEAD_DIM, kv, head / SHARED_HEADS, slots, n, x);
         barrier(CLK_GLOBAL_MEM_FENCE);
         weigh(x, n, maxima, sums);
-        accumulate(x, v, head / SHARED_HEADS, slots, n, sums, out + ((ulong)t * QSA_Q_HEADS + head) * QSA_HEAD_DIM);
+        accumulate(x, kv, head / SHARED_HEADS, slots, n, sums, out + ((ulong)t * QSA_Q_HEADS + head) * QSA_HEAD_DIM);
         barrier(CLK_GLOBAL_MEM_FENCE);
     }
 }

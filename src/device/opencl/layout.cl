@@ -21,7 +21,8 @@
 #else
 #define ROW_BYTES (QSA_HEAD_DIM * 2)
 #endif
-#define KV_PAGE_BYTES ((ulong)PAGE_TOKENS * QSA_KV_HEADS * ROW_BYTES)
+#define BLOCK_BYTES (BLOCK_TOKENS * ROW_BYTES) /* of K, then as many of V */
+#define KV_PAGE_BYTES ((ulong)PAGE_TOKENS * QSA_KV_HEADS * 2 * ROW_BYTES)
 
 #if QSA_INDEX == F32
 typedef float index_type;
@@ -69,12 +70,12 @@ typedef struct {
 /* The K block that holds a slot, and the V row of a slot. */
 ulong block_at(uint page, uint head, uint slot)
 {
-    return page * KV_PAGE_BYTES + (ulong)(head * (PAGE_TOKENS / BLOCK_TOKENS) + slot / BLOCK_TOKENS) * BLOCK_TOKENS * ROW_BYTES;
+    return page * KV_PAGE_BYTES + (ulong)(head * (PAGE_TOKENS / BLOCK_TOKENS) + slot / BLOCK_TOKENS) * 2 * BLOCK_BYTES;
 }
 
 ulong v_at(uint page, uint head, uint slot)
 {
-    return page * KV_PAGE_BYTES + (ulong)(head * PAGE_TOKENS + slot) * ROW_BYTES;
+    return block_at(page, head, slot) + BLOCK_BYTES + slot % BLOCK_TOKENS * ROW_BYTES;
 }
 
 /* Elements of K or V from `pointer` on, n of them, widened. */

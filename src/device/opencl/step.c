@@ -163,8 +163,7 @@ static qsa_status append(opencl_store *store, const qsa_batch *batch, const qsa_
     opencl_memory(&arguments, store->buffers[BUFFER_COS_SIN]);
     opencl_memory(&arguments, store->buffers[BUFFER_WEIGHTS]);
     opencl_number(&arguments, io->layer);
-    opencl_memory(&arguments, opencl_arena(store, io->layer, QSA_ARENA_K));
-    opencl_memory(&arguments, opencl_arena(store, io->layer, QSA_ARENA_V));
+    opencl_memory(&arguments, opencl_arena(store, io->layer, QSA_ARENA_KV));
     opencl_memory(&arguments, opencl_arena(store, io->layer, QSA_ARENA_RAW));
     opencl_memory(&arguments, store->buffers[BUFFER_REFUSED]);
     QSA_TRY(opencl_launch(store, KERNEL_APPEND, &arguments, batch->n_tokens));
@@ -257,8 +256,7 @@ static qsa_status attend(opencl_store *store, const qsa_batch *batch, const qsa_
     opencl_memory(&arguments, store->buffers[BUFFER_TABLES]);
     opencl_memory(&arguments, store->buffers[BUFFER_SELECTED]);
     opencl_memory(&arguments, store->buffers[BUFFER_N_SELECTED]);
-    opencl_memory(&arguments, opencl_arena(store, io->layer, QSA_ARENA_K));
-    opencl_memory(&arguments, opencl_arena(store, io->layer, QSA_ARENA_V));
+    opencl_memory(&arguments, opencl_arena(store, io->layer, QSA_ARENA_KV));
     opencl_memory(&arguments, store->buffers[BUFFER_SLOTS]);
     opencl_memory(&arguments, store->buffers[BUFFER_X]);
     opencl_memory(&arguments, store->buffers[BUFFER_OUT]);

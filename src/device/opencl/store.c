@@ -372,8 +372,7 @@ static qsa_status copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint
         opencl_number(&arguments, to.page);
         opencl_number(&arguments, to.slot);
         opencl_number(&arguments, n);
-        opencl_memory(&arguments, opencl_arena(store, layer, QSA_ARENA_K));
-        opencl_memory(&arguments, opencl_arena(store, layer, QSA_ARENA_V));
+        opencl_memory(&arguments, opencl_arena(store, layer, QSA_ARENA_KV));
         opencl_memory(&arguments, opencl_arena(store, layer, QSA_ARENA_RAW));
         QSA_TRY(opencl_launch(store, KERNEL_COPY, &arguments, n));
     }
