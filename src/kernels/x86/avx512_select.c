@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates of a selection: 16 scores at a time are compared, and the few that pass are packed together. */
+/* Candidates of a selection: 16 scores at a time are compared, and the few that pass are gathered. */
 #include "kernels/x86/avx512.h"
 
-enum { SCORES = 16, CANDIDATES = 8 };
+enum { SCORES = 16, CANDIDATES = 8, AT_ONCE = 256 };
 
 /* A mask of the first `count` lanes of eight. */
 QSA_INLINE __mmask8 first_eight(uint32_t count)
@@ -10,33 +10,40 @@ QSA_INLINE __mmask8 first_eight(uint32_t count)
     return count >= CANDIDATES ? 0xff : (__mmask8)((1u << count) - 1);
 }
 
-/* Packs the lanes that are set and writes them as candidates. */
-QSA_INLINE uint32_t write_candidates(__mmask16 set, __m512i bits, __m512i groups, qsa_candidate *out)
+/* Lanes of n <= AT_ONCE scores above the limit, in order; places has room for SCORES more than there are. No branch
+ * depends on a score, because which are above cannot be foreseen. */
+static uint32_t find_above(const float *scores, uint32_t n, __m512i limit, uint32_t *places)
 {
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    const uint32_t count = (uint32_t)__builtin_popcount(set);
-    bits = _mm512_maskz_compress_epi32(set, bits);
-    groups = _mm512_maskz_compress_epi32(set, groups);
-    _mm512_mask_storeu_epi64(out, first_eight(count), _mm512_permutex2var_epi32(bits, low, groups));
-    if (count > CANDIDATES)
-        _mm512_mask_storeu_epi64(out + CANDIDATES, first_eight(count - CANDIDATES),
-                                 _mm512_permutex2var_epi32(bits, high, groups));
-    return count;
-}
-
-uint32_t qsa_offer__avx512(const float *scores, uint32_t n, uint32_t first, int64_t tau, qsa_candidate *out)
-{
-    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m512i limit = _mm512_set1_epi32((int32_t)tau); /* bits of scores are positive as signed integers */
+    const __m512i step = _mm512_set1_epi32(SCORES);
+    __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     uint32_t count = 0;
     for (uint32_t i = 0; i < n; i += SCORES) {
         const __mmask16 inside = n - i >= SCORES ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
         const __m512i bits = _mm512_maskz_loadu_epi32(inside, scores + i);
         const __mmask16 above = _mm512_mask_cmpgt_epi32_mask(inside, bits, limit);
-        if (above)
-            count += write_candidates(above, bits, _mm512_add_epi32(_mm512_set1_epi32((int32_t)(first + i)), lanes),
-                                      out + count);
+        _mm512_storeu_si512(places + count, _mm512_maskz_compress_epi32(above, lanes));
+        count += (uint32_t)__builtin_popcount(above);
+        lanes = _mm512_add_epi32(lanes, step);
+    }
+    return count;
+}
+
+uint32_t qsa_offer__avx512(const float *scores, uint32_t n, uint32_t first, int64_t tau, qsa_candidate *out)
+{
+    const __m512i limit = _mm512_set1_epi32((int32_t)tau); /* bits of scores are positive as signed integers */
+    uint32_t places[AT_ONCE + SCORES], count = 0;
+    for (uint32_t begin = 0; begin < n; begin += AT_ONCE) {
+        const float *some = scores + begin;
+        const uint32_t found = find_above(some, n - begin < AT_ONCE ? n - begin : AT_ONCE, limit, places);
+        for (uint32_t i = 0; i < found; i += CANDIDATES) {
+            const __mmask8 inside = first_eight(found - i);
+            const __m256i place = _mm256_maskz_loadu_epi32(inside, places + i);
+            const __m512i bits = _mm512_cvtepu32_epi64(_mm256_i32gather_epi32((const int *)some, place, 4));
+            const __m512i groups =
+                _mm512_cvtepu32_epi64(_mm256_add_epi32(place, _mm256_set1_epi32((int)(first + begin))));
+            _mm512_mask_storeu_epi64(out + count + i, inside, _mm512_or_si512(bits, _mm512_slli_epi64(groups, 32)));
+        }
+        count += found;
     }
     return count;
 }
