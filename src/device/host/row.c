@@ -35,18 +35,25 @@ static void add_tokens(const head_pages *pages, qsa_place place, uint32_t count,
     }
 }
 
-/* The same for a group of whole blocks: most rows are nothing else. */
-static void add_blocks(const head_pages *pages, qsa_place place, uint32_t count, qsa_row_view *row)
+/* Groups of whole blocks: most rows are nothing else. */
+static void add_blocks(const head_pages *pages, const qsa_batch_entry *entry, const uint32_t *groups, uint32_t n,
+                       qsa_row_view *row)
 {
-    const size_t row_bytes = pages->layout->row_bytes;
-    const uint8_t *block =
-        pages->kv + place.page * pages->page_stride + place.slot / QSA_BLOCK_TOKENS * pages->block_stride;
-    for (uint32_t t = 0; t < count; t += QSA_BLOCK_TOKENS, block += pages->block_stride) {
-        const uint8_t *v = block + pages->layout->block_bytes;
-        row->blocks[row->n_blocks++] = block;
-        for (uint32_t i = 0; i < QSA_BLOCK_TOKENS; i++)
-            row->v[row->n++] = v + i * row_bytes;
+    const size_t block_bytes = pages->layout->block_bytes, row_bytes = pages->layout->row_bytes;
+    const uint32_t ratio = pages->layout->ratio;
+    const void **blocks = row->blocks, **v = row->v;
+    for (uint32_t i = 0; i < n; i++) {
+        const qsa_place place = qsa_batch_place(entry, (uint64_t)groups[i] * ratio);
+        const uint8_t *block =
+            pages->kv + place.page * pages->page_stride + place.slot / QSA_BLOCK_TOKENS * pages->block_stride;
+        for (uint32_t t = 0; t < ratio; t += QSA_BLOCK_TOKENS, block += pages->block_stride) {
+            *blocks++ = block;
+            for (uint32_t j = 0; j < QSA_BLOCK_TOKENS; j++)
+                *v++ = block + block_bytes + j * row_bytes;
+        }
     }
+    row->n_blocks = (uint32_t)(blocks - row->blocks);
+    row->n = (uint32_t)(v - row->v);
 }
 
 void qsa_host_row(const qsa_host_store *store, const qsa_batch *batch, uint32_t layer, uint32_t token, uint32_t kv_head,
@@ -55,14 +62,15 @@ void qsa_host_row(const qsa_host_store *store, const qsa_batch *batch, uint32_t 
     const qsa_batch_entry *entry = qsa_batch_entry_of(batch, token);
     const qsa_query *query = &batch->queries[token];
     const uint32_t ratio = store->base.layout->ratio, *groups = store->selected + (size_t)token * store->k;
-    const uint32_t n_groups = store->n_selected[token];
+    const uint32_t n_groups = store->n_selected[token], last = end < n_groups ? end : n_groups;
     const head_pages pages = pages_of_head(store, layer, kv_head);
-    void (*add_group)(const head_pages *, qsa_place, uint32_t, qsa_row_view *) =
-        ratio % QSA_BLOCK_TOKENS == 0 ? add_blocks : add_tokens;
     row->n = row->n_blocks = 0;
     row->compact = true;
-    for (uint32_t i = begin; i < end && i < n_groups; i++)
-        add_group(&pages, qsa_batch_place(entry, (uint64_t)groups[i] * ratio), ratio, row);
+    if (ratio % QSA_BLOCK_TOKENS == 0 && begin < last)
+        add_blocks(&pages, entry, groups + begin, last - begin, row);
+    else
+        for (uint32_t i = begin; i < last; i++)
+            add_tokens(&pages, qsa_batch_place(entry, (uint64_t)groups[i] * ratio), ratio, row);
     if (end > n_groups && query->n_tail > 0)
         add_tokens(&pages, qsa_batch_place(entry, query->tail), query->n_tail, row);
 }

@@ -221,6 +221,14 @@ static void dots_strips_q8_0(const float *q, uint32_t heads, uint32_t dim, const
                               dots_strips(q, ROWS_CONSTANT, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_Q8_0))
 }
 
+/* The first strip, which nothing before it has asked for. */
+static void fetch_first(const void *const *blocks, uint32_t n_blocks, size_t block_bytes)
+{
+    for (uint32_t b = 0; b < n_blocks && b < STRIP_BLOCKS; b++)
+        for (size_t at = 0; at < block_bytes; at += LINE_BYTES)
+            _mm_prefetch((const char *)blocks[b] + at, _MM_HINT_T0);
+}
+
 /* With as many heads as go together. */
 static void dots_pass(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
                       float *out, size_t out_stride, dots_strips_fn *of_type)
@@ -240,11 +248,15 @@ static void dots_pass(const float *q, uint32_t heads, uint32_t dim, const void *
 }
 
 static void dots(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks, float *out,
-                 size_t out_stride, dots_strips_fn *of_type)
+                 size_t out_stride, enum qsa_element type)
 {
+    static dots_strips_fn *const of_type[QSA_ELEMENT_COUNT] = {dots_strips_f32, dots_strips_bf16, dots_strips_f16,
+                                                               dots_strips_q8_0};
+    fetch_first(blocks, n_blocks, QSA_BLOCK_TOKENS * qsa_row_bytes(type, dim));
     for (uint32_t first = 0, count; first < heads; first += count) {
         count = qsa_rows_together(heads - first);
-        dots_pass(q + (size_t)first * dim, count, dim, blocks, n_blocks, out + first * out_stride, out_stride, of_type);
+        dots_pass(q + (size_t)first * dim, count, dim, blocks, n_blocks, out + first * out_stride, out_stride,
+                  of_type[type]);
     }
 }
 
@@ -254,7 +266,7 @@ void qsa_dots_f32__avx512(const float *q, uint32_t heads, uint32_t dim, const vo
     if (dim > MOST_DIMS)
         qsa_dots_f32__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        dots(q, heads, dim, blocks, n_blocks, out, out_stride, dots_strips_f32);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_F32);
 }
 
 void qsa_dots_bf16__avx512(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
@@ -263,7 +275,7 @@ void qsa_dots_bf16__avx512(const float *q, uint32_t heads, uint32_t dim, const v
     if (dim > MOST_DIMS || dim < 2) /* a load takes two dimensions */
         qsa_dots_bf16__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        dots(q, heads, dim, blocks, n_blocks, out, out_stride, dots_strips_bf16);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_BF16);
 }
 
 void qsa_dots_f16__avx512(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
@@ -272,7 +284,7 @@ void qsa_dots_f16__avx512(const float *q, uint32_t heads, uint32_t dim, const vo
     if (dim > MOST_DIMS || dim < 2)
         qsa_dots_f16__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        dots(q, heads, dim, blocks, n_blocks, out, out_stride, dots_strips_f16);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_F16);
 }
 
 void qsa_dots_q8_0__avx512(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
@@ -281,5 +293,5 @@ void qsa_dots_q8_0__avx512(const float *q, uint32_t heads, uint32_t dim, const v
     if (dim > MOST_DIMS)
         qsa_dots_q8_0__avx2(q, heads, dim, blocks, n_blocks, out, out_stride);
     else
-        dots(q, heads, dim, blocks, n_blocks, out, out_stride, dots_strips_q8_0);
+        dots(q, heads, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_Q8_0);
 }
