@@ -16,7 +16,7 @@ static const char USAGE[] =
     "Lists where qsa can compute: the host, and the OpenCL devices that libOpenCL finds. Every\n"
     "device gives the same bits; one that lacks what they need is listed, and not used.\n"
     "\n"
-    "  --help  this text\n";
+    "  -h, --help  this text\n";
 
 const char DEVICE_USAGE[] = "      --device NAME   host (default), opencl or opencl:N, as `qsa devices` lists them\n";
 

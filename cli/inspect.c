@@ -207,8 +207,8 @@ static const char USAGE[] =
     "Says what QSA needs to know about a model file: its shape, its indexer, what a cache takes,\n"
     "and whether other engines would run it dense without a word.\n"
     "\n"
-    "  --json  one JSON object on one line\n"
-    "  --help  this text\n";
+    "      --json  one JSON object on one line\n"
+    "  -h, --help  this text\n";
 
 /* What the command line asks for. */
 typedef struct request {

@@ -53,13 +53,24 @@ static int unknown_command(const char *name)
     return EXIT_USAGE;
 }
 
+static const char *command_word(const char *word)
+{
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return "help";
+    return strcmp(word, "--version") == 0 ? "version" : word;
+}
+
 static int cmd_help(int argc, char **argv)
 {
-    if (argc < 2 || find(argv[1]) == find("help") || strcmp(argv[1], "--help") == 0) {
+    if (argc > 2) {
+        options_say("help", "'%s' is one argument too many", argv[2]);
+        return EXIT_USAGE;
+    }
+    const struct command *command = find(argc < 2 ? "help" : command_word(argv[1]));
+    if (command == find("help")) {
         print_usage(stdout);
         return EXIT_SUCCESS;
     }
-    const struct command *command = find(argv[1]);
     if (!command)
         return unknown_command(argv[1]);
     char help[] = "--help", *arguments[] = {argv[1], help, NULL};
@@ -74,13 +85,6 @@ static int cmd_version(int argc, char **argv)
     }
     printf("qsa %s, libqsa %s\n", QSA_VERSION, qsa_version());
     return EXIT_SUCCESS;
-}
-
-static const char *command_word(const char *word)
-{
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        return "help";
-    return strcmp(word, "--version") == 0 ? "version" : word;
 }
 
 int main(int argc, char **argv)

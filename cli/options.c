@@ -48,9 +48,10 @@ static void say_wrong(const options *o, int found)
     else if (optopt != 0 && strncmp(word, "--", 2) == 0)
         options_say(o->command, "option %s takes no value", name_of(o, optopt, buffer, sizeof buffer));
     else if (optopt != 0)
-        options_say(o->command, "unknown option '-%c'", isprint(optopt) ? optopt : '?');
+        options_say(o->command, "unknown option '-%c'; `qsa %s --help` lists them", isprint(optopt) ? optopt : '?',
+                    o->command);
     else
-        options_say(o->command, "unknown option '%s'", word);
+        options_say(o->command, "unknown option '%s'; `qsa %s --help` lists them", word, o->command);
 }
 
 static int check_operands(const options *o)

@@ -169,8 +169,8 @@ static const char USAGE[] =
     "every checksum, length and number is right. Both exit with 1 if the file is none, or damaged, and say where.\n"
     "Neither needs the model.\n"
     "\n"
-    "  --json  one JSON object on one line\n"
-    "  --help  this text\n";
+    "      --json  one JSON object on one line\n"
+    "  -h, --help  this text\n";
 
 static void print_verdict(const char *path, const qsa_snapshot *s)
 {

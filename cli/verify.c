@@ -20,11 +20,11 @@ static const char USAGE[] =
     "and\n"
     "prints a line per check. Exits with 1 if anything differs.\n"
     "\n"
-    "  --quick          fewer and shorter cases: a few seconds\n"
-    "  --golden FOLDER  replay every recorded case in a folder instead, in the format of tests/golden/README.md:\n"
-    "                   a line per file and a total\n"
-    "  --device NAME    host (default), opencl or opencl:N, as `qsa devices` lists them\n"
-    "  --help           this text\n";
+    "      --quick          fewer and shorter cases: a few seconds\n"
+    "      --golden FOLDER  replay every recorded case in a folder instead, in the format of tests/golden/README.md:\n"
+    "                       a line per file and a total\n"
+    "      --device NAME    host (default), opencl or opencl:N, as `qsa devices` lists them\n"
+    "  -h, --help           this text\n";
 
 typedef struct request {
     bool quick, help;

@@ -35,7 +35,7 @@ typedef enum qsa_kv_type {
     QSA_KV_TYPE_COUNT
 } qsa_kv_type;
 
-/* Arithmetic and storage of the index (raw and pooled keys); SPEC "Index keys". Independent of the K/V type. */
+/* Arithmetic and storage of the index (raw and pooled keys); SPEC section 3. Independent of the K/V type. */
 typedef enum qsa_profile { QSA_PROFILE_F32 = 0, QSA_PROFILE_BF16 = 1, QSA_PROFILE_COUNT } qsa_profile;
 
 /* YaRN scaling of the rotary frequencies. factor 0: none. */
@@ -79,7 +79,7 @@ typedef struct qsa_config {
     uint32_t ratio;                /* tokens per group, a power of two up to 64; default 4 */
     uint32_t budget;               /* tokens attended besides the tail, a multiple of ratio; default 2048 */
     uint32_t rotary_dim;           /* even, at most head_dim and index_dim; default 64 */
-    uint32_t sections[3];          /* pairs that rotate with t, h, w (SPEC "Rotary frequencies"); default 11, 11, 10 */
+    uint32_t sections[3];          /* pairs that rotate with t, h, w (SPEC section 6); default 11, 11, 10 */
     float theta;                   /* rotary base, > 1; default 1e7 */
     float eps;                     /* of the norms, > 0; default 1e-6 */
     qsa_yarn yarn;                 /* default none */

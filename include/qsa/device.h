@@ -34,7 +34,7 @@ typedef struct qsa_device_info {
     char driver[128];          /* version; "" for the host */
     char lacks[96];            /* what QSA needs and it does not promise; "" if it can be opened */
     uint64_t memory_bytes;     /* 0: not known */
-    uint64_t allocation_bytes; /* the largest piece, which one layer's K must fit into; 0: not known */
+    uint64_t allocation_bytes; /* the largest piece, which one layer's K and V must fit into; 0: not known */
     uint32_t promises;
 } qsa_device_info;
 

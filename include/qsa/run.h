@@ -3,7 +3,7 @@
  *
  * A sequence is one run of consecutive positions [anchor, frontier), in tokens. Padding is outside a run; a missing
  * position inside it is a hole, and refused. A token has besides its position a rotary triple (t, h, w); grouping,
- * order and visibility use the position and never the triple. SPEC "The logical run", "Groups and tail". */
+ * order and visibility use the position and never the triple. SPEC sections 1 and 2. */
 #ifndef QSA_RUN_H
 #define QSA_RUN_H
 

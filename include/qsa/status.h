@@ -29,7 +29,7 @@ QSA_BEGIN_DECLS
 typedef enum qsa_status {
     QSA_OK = 0,
     QSA_E_ARGUMENT,    /* a parameter that no state of the cache would make legal */
-    QSA_E_LIMIT,       /* a stated limit (DESIGN: sequences, layers, heads, positions, ...) is exceeded */
+    QSA_E_LIMIT,       /* a stated limit (config.h: sequences, layers, heads, positions, ...) is exceeded */
     QSA_E_MEMORY,      /* the allocator returned NULL */
     QSA_E_FULL,        /* no free page, or no free sequence, in a cache whose size was planned */
     QSA_E_HOLE,        /* a missing position inside a run */

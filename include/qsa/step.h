@@ -3,13 +3,13 @@
  *
  *   qsa_step_begin -> for each layer: qsa_layer_begin, phases 0 .. QSA_PHASES-1 -> qsa_step_commit or qsa_step_abort
  *
- * begin checks every position and reserves everything; from then on nothing can fail but an input that is not finite.
- * The first error is sticky: the reported one is the lowest by (layer, phase, entry, token) whatever the threads did;
- * later phases do nothing, commit returns it and acts as abort. Until commit no sequence has changed.
+ * begin checks every position and reserves everything; after it only refused input (QSA_E_NONFINITE) and devices fail.
+ * An error is sticky, of refused input the lowest by (layer, entry, token, tensor), whatever the threads did; later
+ * phases do nothing, commit returns it and acts as abort. Until commit no sequence has changed.
  *
- * The library starts no threads. A phase is divided into any number of parts, at most QSA_MAX_PARTS; each part is one
- * call, from any thread, in any order or at once; between two phases of a layer the host puts a barrier (every part of
- * phase p returns before any part of phase p+1 is called). No result depends on the number of parts. */
+ * The library starts no threads. A layer is divided into any number of parts, at most QSA_MAX_PARTS; each part of a phase
+ * is one call, from any thread, in any order or at once; between two phases of a layer the host puts a barrier (every part
+ * of phase p returns before any part of phase p+1 is called). No result depends on the number of parts. */
 #ifndef QSA_STEP_H
 #define QSA_STEP_H
 
@@ -64,8 +64,8 @@ QSA_API qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, si
  * Errors: QSA_E_ORDER, QSA_E_ARGUMENT, or the step's sticky error. */
 QSA_API qsa_status qsa_layer_begin(qsa_step *step, uint32_t layer, const qsa_tensors *tensors, const qsa_output *out);
 
-/* One part of one phase of the announced layer. Returns the sticky error as far as this part knows it. Sets the
- * floating point environment it needs and restores the caller's. */
+/* One part of one phase of the announced layer; `parts` is the same in all its phases. Sets the floating point environment
+ * it needs and restores the caller's. Errors: QSA_E_ORDER, QSA_E_ARGUMENT, or the sticky error as far as it is known. */
 QSA_API qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts);
 
 /* A whole layer on the calling thread: begin, then all phases in one part. */

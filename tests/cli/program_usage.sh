@@ -4,7 +4,9 @@
 run 2
 refuses 2 "unknown command 'frob'" frob
 refuses 2 "unknown option '--frob'" verify --frob
-refuses 2 "unknown option '-x'" bench -x
+refuses 2 "unknown option '-x'; \`qsa bench --help\` lists them" bench -x
+refuses 2 "unknown command 'frob'" help frob
+refuses 2 "one argument too many" help run frob
 refuses 2 "option --golden needs a value" verify --golden
 refuses 2 "option --quick takes no value" verify --quick=yes
 refuses 2 "one argument too many" verify folder
@@ -28,13 +30,18 @@ refuses 1 "regular" snapshot verify "$folder"
 : >"$folder/empty"
 refuses 1 "ends too early" snapshot verify "$folder/empty"
 
-for command in verify bench snapshot; do
-    run 0 help "$command"
-    says "usage: qsa $command"
+for command in verify bench snapshot devices; do
+    for line in "help $command" "$command --help" "$command -h"; do
+        # Word splitting is wanted.
+        run 0 $line
+        says "usage: qsa $command"
+        says "  -h, --help "
+    done
 done
-run 0 help
-says "qsa COMMAND"
-run 0 --help
+for line in help --help -h "help help" "help -h"; do
+    run 0 $line
+    says "qsa COMMAND"
+done
 run 0 --version
 says "libqsa"
 
