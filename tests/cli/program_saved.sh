@@ -4,7 +4,7 @@
 
 tiny=$golden/model/tiny-bf16.gguf
 saved=$folder/a.qsa
-text="The river runs from the mountain to the sea, and"
+text="A river runs from the mountain to the sea, and"
 
 # In one go, and in three, with other threads and chunks; greedy and sampled.
 for sampling in "--temp 0" "--temp 1.2 --top-k 40 --seed 5"; do
