@@ -6,10 +6,14 @@
 #include <string.h>
 
 enum { STRIP_BLOCKS = 4, TOKENS = STRIP_BLOCKS * QSA_BLOCK_TOKENS, HEADS = 12, LINE_BYTES = 64, MOST_DIMS = 1024 };
+/* While a set of strips is worked on, the blocks of the next set are fetched side by side: eight pieces of memory at a time
+ * come faster than four. */
+enum { SET_STRIPS = 2, SET_BLOCKS = SET_STRIPS * STRIP_BLOCKS };
 
 typedef struct strip {
     const void *block[STRIP_BLOCKS];
-    const void *next[STRIP_BLOCKS]; /* wanted soon */
+    const char *const *next; /* [SET_BLOCKS] */
+    uint32_t number;         /* in its set */
 } strip;
 
 QSA_INLINE __m128i load_quarter(const void *block, size_t offset)
@@ -89,6 +93,14 @@ QSA_INLINE void add_half_line(const float *q, uint32_t heads, size_t d, const st
     }
 }
 
+/* A line of each of four blocks. */
+QSA_INLINE void fetch_lines(const char *const *blocks, size_t offset)
+{
+    QSA_UNROLL
+    for (int b = 0; b < STRIP_BLOCKS; b++)
+        _mm_prefetch(blocks[b] + offset, _MM_HINT_T0);
+}
+
 /* The strip's dots with `heads` heads: head h at out + h * out_stride. */
 QSA_INLINE void dots_strip(const float *q, uint32_t heads, uint32_t dim, const strip *s, enum qsa_element type,
                            float *out, size_t out_stride)
@@ -100,12 +112,15 @@ QSA_INLINE void dots_strip(const float *q, uint32_t heads, uint32_t dim, const s
     for (uint32_t h = 0; h < heads; h++)
         sums[h] = _mm512_setzero_ps();
 
-    size_t d = 0;
-    for (; d + line_rows <= dim; d += line_rows) {
-        for (int b = 0; b < STRIP_BLOCKS; b++)
-            _mm_prefetch((const char *)s->next[b] + d * row_bytes, _MM_HINT_T0);
+    /* Every line of the strip takes one of four of the next blocks, of which it has a half to fetch. */
+    size_t d = 0, fetched = s->number * (dim / line_rows / SET_STRIPS * LINE_BYTES);
+    for (; d + 2 * line_rows <= dim; d += 2 * line_rows, fetched += LINE_BYTES) {
+        fetch_lines(s->next, fetched);
         add_half_line(q, heads, d, s, type, sums);
         add_half_line(q, heads, d + line_rows / 2, s, type, sums);
+        fetch_lines(s->next + STRIP_BLOCKS, fetched);
+        add_half_line(q, heads, d + line_rows, s, type, sums);
+        add_half_line(q, heads, d + line_rows + line_rows / 2, s, type, sums);
     }
     for (; d < dim; d++)
         add_products(q, heads, d, load_row(s, d, type), sums);
@@ -148,9 +163,8 @@ QSA_INLINE void dots_strip_chunks(const float *q, uint32_t heads, uint32_t dim, 
     for (uint32_t h = 0; h < heads; h++)
         sums[h] = _mm512_setzero_ps();
     for (size_t d = 0, chunk = 0; d < dim; d += QSA_CHUNK_DIMS, chunk += QSA_K_CHUNK_BYTES) {
-        for (int b = 0; b < STRIP_BLOCKS; b++)
-            for (size_t line = 0; line < QSA_K_CHUNK_BYTES; line += LINE_BYTES)
-                _mm_prefetch((const char *)s->next[b] + chunk + line, _MM_HINT_T0);
+        for (size_t line = 0; line < QSA_K_CHUNK_BYTES; line += LINE_BYTES)
+            fetch_lines(s->next + s->number * STRIP_BLOCKS, chunk + line);
         const __m512 scales = load_scales(s, chunk);
         const size_t quants = chunk + QSA_BLOCK_TOKENS * sizeof(uint16_t);
         for (size_t i = 0; i < QSA_CHUNK_DIMS; i += 8) {
@@ -165,24 +179,23 @@ QSA_INLINE void dots_strip_chunks(const float *q, uint32_t heads, uint32_t dim, 
         _mm512_storeu_ps(out + h * out_stride, sums[h]);
 }
 
-/* Blocks b .. b + 4; past the last one, the last again. The ones after them are next. */
-static strip strip_at(const void *const *blocks, uint32_t n_blocks, uint32_t b)
+/* Past the last block, the last again. */
+QSA_INLINE const void *block_at(const void *const *blocks, uint32_t n_blocks, uint32_t b)
 {
-    strip s;
-    for (uint32_t i = 0; i < STRIP_BLOCKS; i++) {
-        uint32_t left = n_blocks - b;
-        s.block[i] = blocks[b + (i < left ? i : left - 1)];
-        s.next[i] = blocks[b + (i + STRIP_BLOCKS < left ? i + STRIP_BLOCKS : left - 1)];
-    }
-    return s;
+    return blocks[b < n_blocks ? b : n_blocks - 1];
 }
 
 /* All strips; the last may have fewer blocks, but writes all its dots. */
 QSA_INLINE void dots_strips(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
                             float *out, size_t out_stride, enum qsa_element type)
 {
+    const char *next[SET_BLOCKS] = {NULL};
     for (uint32_t b = 0; b < n_blocks; b += STRIP_BLOCKS, out += TOKENS) {
-        const strip s = strip_at(blocks, n_blocks, b);
+        strip s = {.next = next, .number = b / STRIP_BLOCKS % SET_STRIPS};
+        for (uint32_t i = 0; i < STRIP_BLOCKS; i++)
+            s.block[i] = block_at(blocks, n_blocks, b + i);
+        for (uint32_t i = 0; s.number == 0 && i < SET_BLOCKS; i++)
+            next[i] = block_at(blocks, n_blocks, b + SET_BLOCKS + i);
         if (type == QSA_ELEMENT_Q8_0)
             dots_strip_chunks(q, heads, dim, &s, out, out_stride);
         else
@@ -221,10 +234,10 @@ static void dots_strips_q8_0(const float *q, uint32_t heads, uint32_t dim, const
                               dots_strips(q, ROWS_CONSTANT, dim, blocks, n_blocks, out, out_stride, QSA_ELEMENT_Q8_0))
 }
 
-/* The first strip, which nothing before it has asked for. */
+/* The first set, which nothing before it has asked for. */
 static void fetch_first(const void *const *blocks, uint32_t n_blocks, size_t block_bytes)
 {
-    for (uint32_t b = 0; b < n_blocks && b < STRIP_BLOCKS; b++)
+    for (uint32_t b = 0; b < n_blocks && b < SET_BLOCKS; b++)
         for (size_t at = 0; at < block_bytes; at += LINE_BYTES)
             _mm_prefetch((const char *)blocks[b] + at, _MM_HINT_T0);
 }
