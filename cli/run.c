@@ -441,9 +441,11 @@ static bool generate(generation *g)
     return (g->ending || interrupted) && write_out(g->kept, g->n_kept);
 }
 
-static double rate(uint64_t tokens, double seconds)
+static void print_rate(const char *what, uint64_t tokens, double seconds)
 {
-    return seconds > 0 ? (double)tokens / seconds : 0;
+    if (tokens > 0)
+        fprintf(stderr, "%s    %" PRIu64 " tokens in %.2f s, %.1f tokens/s\n", what, tokens, seconds,
+                seconds > 0 ? (double)tokens / seconds : 0);
 }
 
 static void print_files(const generation *g)
@@ -466,10 +468,8 @@ static void print_summary(const generation *g)
     else if (g->ending && g->ending[0])
         fprintf(stderr, "stopped: %s\n", g->ending);
     print_files(g);
-    fprintf(stderr, "prompt    %zu tokens in %.2f s, %.1f tokens/s\n", g->read, g->prompt_seconds,
-            rate(g->read, g->prompt_seconds));
-    fprintf(stderr, "decode    %" PRIu64 " tokens in %.2f s, %.1f tokens/s\n", g->generated, g->decode_seconds,
-            rate(g->generated, g->decode_seconds));
+    print_rate("prompt", g->read, g->prompt_seconds);
+    print_rate("decode", g->generated, g->decode_seconds);
     engine_print_summary(g->context, &g->info);
 }
 

@@ -54,6 +54,8 @@ cmp -s "$folder/out" "$folder/once" || fail "file and text are not one text"
 # Nothing to generate; a context that fills.
 run 0 run -m "$tiny" -p "The river" -n 0 -t 1
 [ -s "$folder/out" ] && fail "-n 0 writes"
+grep -q "^prompt  .* tokens in " "$folder/err" || fail "-n 0 does not say what was read"
+grep -q "^decode" "$folder/err" && fail "-n 0 has a rate of nothing"
 run 0 run -m "$tiny" -p "The river" -n 100 -c 20 -t 1
 grep -q "the context is full" "$folder/err" || fail "a full context is not said"
 run 0 run -m "$tiny" -p "a" -n 1 -c 1 -t 1
