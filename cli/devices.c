@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static const char USAGE[] =
@@ -86,6 +87,8 @@ const char *device_words(char buffer[192])
 {
     qsa_device_info info;
     qsa_device_describe(chosen, &info);
+    if (strcmp(info.name, "host") == 0)
+        return "host"; /* described by its kernels, which are said besides */
     snprintf(buffer, 192, "%s (%s)", info.name, info.description);
     return buffer;
 }
