@@ -73,7 +73,7 @@ static void print_usage(void)
           "\n"
           "  -m, --model FILE    a qwen4exp GGUF, or the first of a split one; default: the embedded model, which\n"
           "                      continues text that it has read\n"
-          "  -f, --file FILE     text to read first\n"
+          "  -f, --file FILE     text to read first; /dev/stdin is standard input\n"
           "  -p, --prompt TEXT   text to read then\n"
           "      --load FILE     go on from what was saved: text is read after it; without text it is continued as if "
           "it\n"

@@ -50,6 +50,8 @@ run 0 run -m "$tiny" -f "$folder/first" -p "runs" -n 8 -t 1
 cp "$folder/out" "$folder/once"
 run 0 run -m "$tiny" -p "The river runs" -n 8 -t 1
 cmp -s "$folder/out" "$folder/once" || fail "file and text are not one text"
+printf 'The river runs' | "$QSA" run -m "$tiny" -f /dev/stdin -n 8 -t 1 >"$folder/out" 2>"$folder/err"
+cmp -s "$folder/out" "$folder/once" || fail "a pipe is not read as a file is"
 
 # Nothing to generate; a context that fills.
 run 0 run -m "$tiny" -p "The river" -n 0 -t 1
