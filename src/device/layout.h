@@ -2,11 +2,11 @@
 /* The layout of a page: the one place that knows it.
  *
  * A page is QSA_PAGE_TOKENS token slots of one sequence (or several that share it), for every layer, in three arenas:
- *   KV      [kv_heads][blocks of 4 slots] of K [head_dim][4], V [4][head_dim]
+ *   KV      [kv_heads][blocks of 4 slots] of K [head_dim][4], V [4][head_dim]; of every second block V comes first
  *   raw     [slots][index_dim]
  *   pooled  [index_dim][groups]   one tile; lanes are groups
  * K of four neighbours makes a vector without a transpose, and reading it brings V near: they share 4 KiB in the released
- * shape. A row costs a tenth less than with V elsewhere (docs/adr/0008).
+ * shape. Changing places, the K of a row meets all sets of a cache, not half of them (docs/adr/0008).
  * and, once for all layers, the rotary triples [slots]. Address = arena + layer * layer stride + page * page stride. */
 #ifndef QSA_DEVICE_LAYOUT_H
 #define QSA_DEVICE_LAYOUT_H
@@ -40,15 +40,27 @@ static inline size_t qsa_layout_page(const qsa_layout *layout, enum qsa_arena ar
     return (size_t)(layer * layout->layer_stride[arena] + page * layout->page_stride[arena]);
 }
 
-/* Offsets within a page, in bytes: of the K block that holds a slot, and of a slot's V. */
-static inline size_t qsa_layout_k_block(const qsa_layout *layout, uint32_t head, uint32_t slot)
+/* Offsets within a page, in bytes. A block of K, and one of V, lie in the two halves of a pair. */
+static inline size_t qsa_layout_pair(const qsa_layout *layout, uint32_t head, uint32_t slot)
 {
     return (size_t)(head * (QSA_PAGE_TOKENS / QSA_BLOCK_TOKENS) + slot / QSA_BLOCK_TOKENS) * 2 * layout->block_bytes;
 }
 
+static inline bool qsa_layout_v_first(uint32_t slot)
+{
+    return slot / QSA_BLOCK_TOKENS % 2 == 1;
+}
+
+/* Of the K block that holds a slot. */
+static inline size_t qsa_layout_k_block(const qsa_layout *layout, uint32_t head, uint32_t slot)
+{
+    return qsa_layout_pair(layout, head, slot) + (qsa_layout_v_first(slot) ? layout->block_bytes : 0);
+}
+
+/* Of a slot's V. */
 static inline size_t qsa_layout_v_token(const qsa_layout *layout, uint32_t head, uint32_t slot)
 {
-    return qsa_layout_k_block(layout, head, slot) + layout->block_bytes +
+    return qsa_layout_pair(layout, head, slot) + (qsa_layout_v_first(slot) ? 0 : layout->block_bytes) +
            (size_t)(slot % QSA_BLOCK_TOKENS) * layout->row_bytes;
 }
 

@@ -168,10 +168,13 @@ static void random_page(random_source *r, const qsa_layout *layout, enum qsa_are
         random_values(r, layout->index_element, false, out, bytes);
         return;
     }
-    for (size_t at = 0; at < bytes; at += 2 * layout->block_bytes) {
-        random_values(r, layout->kv_element, true, out + at, layout->block_bytes);
-        random_values(r, layout->kv_element, false, out + at + layout->block_bytes, layout->block_bytes);
-    }
+    for (uint32_t head = 0; head < layout->kv_heads; head++)
+        for (uint32_t slot = 0; slot < QSA_PAGE_TOKENS; slot += QSA_BLOCK_TOKENS) {
+            random_values(r, layout->kv_element, true, out + qsa_layout_k_block(layout, head, slot),
+                          layout->block_bytes);
+            random_values(r, layout->kv_element, false, out + qsa_layout_v_token(layout, head, slot),
+                          layout->block_bytes);
+        }
 }
 
 void twins_fill(twins *t, random_source *r)

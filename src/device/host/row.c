@@ -2,22 +2,19 @@
 /* The row of a query and kv head, as addresses. */
 #include "device/host/host.h"
 
-/* K and V of one layer and kv head: where the pages begin. */
+/* K and V of one layer and kv head. */
 typedef struct head_pages {
-    const uint8_t *kv;
-    size_t page_stride, block_stride;
+    const uint8_t *kv; /* of page 0 */
+    size_t page_stride;
     const qsa_layout *layout;
+    uint32_t head;
 } head_pages;
 
 static head_pages pages_of_head(const qsa_host_store *store, uint32_t layer, uint32_t kv_head)
 {
     const qsa_layout *layout = store->base.layout;
-    return (head_pages){
-        .kv = qsa_host_page(store, QSA_ARENA_KV, layer, 0) + qsa_layout_k_block(layout, kv_head, 0),
-        .page_stride = (size_t)layout->page_stride[QSA_ARENA_KV],
-        .block_stride = qsa_layout_k_block(layout, 0, QSA_BLOCK_TOKENS),
-        .layout = layout,
-    };
+    return (head_pages){qsa_host_page(store, QSA_ARENA_KV, layer, 0), (size_t)layout->page_stride[QSA_ARENA_KV], layout,
+                        kv_head};
 }
 
 /* Appends `count` tokens that lie in consecutive slots of one page. */
@@ -25,13 +22,13 @@ static void add_tokens(const head_pages *pages, qsa_place place, uint32_t count,
 {
     const uint8_t *page = pages->kv + place.page * pages->page_stride;
     for (uint32_t s = place.slot; s < place.slot + count; s++) {
-        const uint8_t *block = page + s / QSA_BLOCK_TOKENS * pages->block_stride;
+        const void *block = page + qsa_layout_k_block(pages->layout, pages->head, s);
         if (row->n_blocks == 0 || row->blocks[row->n_blocks - 1] != block)
             row->blocks[row->n_blocks++] = block;
         uint32_t lane = (row->n_blocks - 1) * QSA_BLOCK_TOKENS + s % QSA_BLOCK_TOKENS;
         row->compact = row->compact && lane == row->n;
         row->lanes[row->n] = lane;
-        row->v[row->n++] = block + pages->layout->block_bytes + s % QSA_BLOCK_TOKENS * (size_t)pages->layout->row_bytes;
+        row->v[row->n++] = page + qsa_layout_v_token(pages->layout, pages->head, s);
     }
 }
 
@@ -39,17 +36,17 @@ static void add_tokens(const head_pages *pages, qsa_place place, uint32_t count,
 static void add_blocks(const head_pages *pages, const qsa_batch_entry *entry, const uint32_t *groups, uint32_t n,
                        qsa_row_view *row)
 {
-    const size_t block_bytes = pages->layout->block_bytes, row_bytes = pages->layout->row_bytes;
-    const uint32_t ratio = pages->layout->ratio;
+    const qsa_layout *layout = pages->layout;
+    const size_t row_bytes = layout->row_bytes;
     const void **blocks = row->blocks, **v = row->v;
     for (uint32_t i = 0; i < n; i++) {
-        const qsa_place place = qsa_batch_place(entry, (uint64_t)groups[i] * ratio);
-        const uint8_t *block =
-            pages->kv + place.page * pages->page_stride + place.slot / QSA_BLOCK_TOKENS * pages->block_stride;
-        for (uint32_t t = 0; t < ratio; t += QSA_BLOCK_TOKENS, block += pages->block_stride) {
-            *blocks++ = block;
+        const qsa_place place = qsa_batch_place(entry, (uint64_t)groups[i] * layout->ratio);
+        const uint8_t *page = pages->kv + place.page * pages->page_stride;
+        for (uint32_t s = place.slot; s < place.slot + layout->ratio; s += QSA_BLOCK_TOKENS) {
+            const uint8_t *values = page + qsa_layout_v_token(layout, pages->head, s);
+            *blocks++ = page + qsa_layout_k_block(layout, pages->head, s);
             for (uint32_t j = 0; j < QSA_BLOCK_TOKENS; j++)
-                *v++ = block + block_bytes + j * row_bytes;
+                *v++ = values + j * row_bytes;
         }
     }
     row->n_blocks = (uint32_t)(blocks - row->blocks);

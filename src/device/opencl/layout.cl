@@ -21,7 +21,7 @@
 #else
 #define ROW_BYTES (QSA_HEAD_DIM * 2)
 #endif
-#define BLOCK_BYTES (BLOCK_TOKENS * ROW_BYTES) /* of K, then as many of V */
+#define BLOCK_BYTES (BLOCK_TOKENS * ROW_BYTES) /* of K, or of V */
 #define KV_PAGE_BYTES ((ulong)PAGE_TOKENS * QSA_KV_HEADS * 2 * ROW_BYTES)
 
 #if QSA_INDEX == F32
@@ -67,15 +67,21 @@ typedef struct {
 
 /* ---- K and V ---- */
 
-/* The K block that holds a slot, and the V row of a slot. */
+/* The K block that holds a slot, and the V row of a slot: they change places from block to block. */
+ulong half_at(uint page, uint head, uint slot, uint second)
+{
+    return page * KV_PAGE_BYTES +
+           (ulong)((head * (PAGE_TOKENS / BLOCK_TOKENS) + slot / BLOCK_TOKENS) * 2 + second) * BLOCK_BYTES;
+}
+
 ulong block_at(uint page, uint head, uint slot)
 {
-    return page * KV_PAGE_BYTES + (ulong)(head * (PAGE_TOKENS / BLOCK_TOKENS) + slot / BLOCK_TOKENS) * 2 * BLOCK_BYTES;
+    return half_at(page, head, slot, slot / BLOCK_TOKENS % 2);
 }
 
 ulong v_at(uint page, uint head, uint slot)
 {
-    return block_at(page, head, slot) + BLOCK_BYTES + slot % BLOCK_TOKENS * ROW_BYTES;
+    return half_at(page, head, slot, 1 - slot / BLOCK_TOKENS % 2) + slot % BLOCK_TOKENS * ROW_BYTES;
 }
 
 /* Elements of K or V from `pointer` on, n of them, widened. */
