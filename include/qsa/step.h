@@ -34,7 +34,7 @@ typedef struct qsa_entry {
 typedef struct qsa_strided {
     const float *data;
     size_t token_stride;
-    size_t head_stride; /* not read where a tensor has one head */
+    size_t head_stride; /* where a tensor has one head, any */
 } qsa_strided;
 
 /* What the projections gave, before any norm or rotation. Must stay valid and unchanged until the layer's last phase. */
