@@ -4,13 +4,13 @@
  *
  * usage: bench_balance [--json]
  *
- * Of the released shape, one layer: a token at 262,144, a prompt chunk at 32,768, and one at the very beginning. For each
- * number of parts and each phase: the time of all parts together, that of the slowest, and the mean over the slowest, which
- * is the efficiency that the barrier after the phase allows. At the end of a line: how many times faster than one part the
- * whole layer would be, were every part to run on a core of its own that is as fast as this one. Memory that the cores
- * would have to share, and what barriers themselves cost, are not in it. Nor is help: a part that is done takes units of
- * one that has begun and is not, and here every other part is done or has not begun. What is judged is the share that
- * each starts with. */
+ * Of the released shape, one layer: a token at 262,144, a prompt chunk at 32,768, and one at the very beginning. For
+ * each number of parts and each phase: the time of all parts together, that of the slowest, and the mean over the
+ * slowest, which is the efficiency that the barrier after the phase allows. At the end of a line: how many times faster
+ * than one part the whole layer would be, were every part to run on a core of its own that is as fast as this one.
+ * Memory that the cores would have to share, and what barriers themselves cost, are not in it. Nor is help: a part that
+ * is done takes units of one that has begun and is not, and here every other part is done or has not begun. What is
+ * judged is the share that each starts with. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <qsa/qsa.h>
 #include <stdbool.h>

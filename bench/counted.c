@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The three kernels doing a fixed amount of work, for tools/check_counts.sh to count their instructions: appending with
- * pooling, the scan with its selection, row attention; for one token at depth and for a prompt chunk there. The released
- * shape, one layer.
+ * pooling, the scan with its selection, row attention; for one token at depth and for a prompt chunk there. The
+ * released shape, one layer.
  *
  * usage: counted               the work, in the order of the list below
  *        counted --list        names of the counts, a line each

@@ -83,8 +83,8 @@ static float *random_floats(size_t count)
     return x;
 }
 
-/* `count` rows of DIM elements, or blocks of four tokens as so many. Two bytes of f16 or q8_0 are 0x2c.. or 0xac..: numbers
- * of magnitude around 1/16, and ordinary scales. */
+/* `count` rows of DIM elements, or blocks of four tokens as so many. Two bytes of f16 or q8_0 are 0x2c.. or 0xac..:
+ * numbers of magnitude around 1/16, and ordinary scales. */
 static void *random_rows(enum qsa_element type, size_t count, uint32_t dim)
 {
     if (type == QSA_ELEMENT_F32)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What strict bits cost: each kernel at the released shape, bf16, one thread, beside the fastest of the ways that are free
- * of them (strict_free.h), all in turn in one run. A way whose results are far from the strict ones is no competitor.
+/* What strict bits cost: each kernel at the released shape, bf16, one thread, beside the fastest of the ways that are
+ * free of them (strict_free.h), all in turn in one run. A way whose results are far from the strict ones is no
+ * competitor.
  *
  * usage: bench_strict [ISA]      of every vector table that runs here, or of one
  *
- * One JSON object per line: name, isa, kernel, value (the strict kernel's median), unit, ratio (to the fastest way, median
- * of the rounds'), probe (value / ratio), probe_unit, best (that way's name). The kernel "all" is what a layer of a decode step at 262,144
- * tokens consists of: the scan, two kv heads of row attention, norm and rotation of 24 heads. */
+ * One JSON object per line: name, isa, kernel, value (the strict kernel's median), unit, ratio (to the fastest way,
+ * median of the rounds'), probe (value / ratio), probe_unit, best (that way's name). The kernel "all" is what a layer
+ * of a decode step at 262,144 tokens consists of: the scan, two kv heads of row attention, norm and rotation of 24
+ * heads. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "base/elementary.h"
 #include "base/float_env.h"

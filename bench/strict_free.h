@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels without strict bits, for comparison only: a library of its own, built with -ffast-math and with contraction,
- * never installed. It holds the product's own sources built that way, and others that the strict rules forbid: sums that
- * are cut in two, softmax in one pass over tiles. All of them for the released shape. */
+ * never installed. It holds the product's own sources built that way, and others that the strict rules forbid: sums
+ * that are cut in two, softmax in one pass over tiles. All of them for the released shape. */
 #ifndef BENCH_STRICT_FREE_H
 #define BENCH_STRICT_FREE_H
 
@@ -13,8 +13,8 @@ enum { FREE_HEADS = 12, FREE_DIM = 256, FREE_INDEX_HEADS = 4, FREE_INDEX_DIM = 1
  * least 1, blocks [(n + 3) / 4], v [n]. */
 typedef void free_row_fn(const float *q, const void *const *blocks, const void *const *v, uint32_t n, float *out);
 
-/* Scores of one query, bf16: q [FREE_INDEX_HEADS][FREE_INDEX_DIM], tiles [n_tiles] -> [FREE_INDEX_DIM][FREE_TILE_GROUPS],
- * n_tiles even, out [n_tiles][FREE_TILE_GROUPS]. */
+/* Scores of one query, bf16: q [FREE_INDEX_HEADS][FREE_INDEX_DIM], tiles [n_tiles] ->
+ * [FREE_INDEX_DIM][FREE_TILE_GROUPS], n_tiles even, out [n_tiles][FREE_TILE_GROUPS]. */
 typedef void free_score_fn(const float *q, const void *const *tiles, uint32_t n_tiles, float *out);
 
 typedef struct free_ways {

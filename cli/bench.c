@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa bench: what QSA costs on this machine by depth, beside what the machine can do at best, measured in the same run. */
+/* qsa bench: what QSA costs on this machine by depth, beside what the machine can do at best, measured in the same run.
+ */
 #include "bench.h"
 
 #include "commands.h"

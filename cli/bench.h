@@ -22,7 +22,8 @@ typedef struct bench_request {
 
 extern const char *const bench_kv_names[]; /* by qsa_kv_type; NULL ends */
 
-/* For each of the depths, NAN where too few blocks were kept. Limits by the probes of the same blocks; NAN: not known. */
+/* For each of the depths, NAN where too few blocks were kept. Limits by the probes of the same blocks; NAN: not known.
+ */
 typedef struct bench_curves {
     double decode[BENCH_MAX_DEPTHS], decode_limit[BENCH_MAX_DEPTHS];   /* ms of a step */
     double prefill[BENCH_MAX_DEPTHS], prefill_limit[BENCH_MAX_DEPTHS]; /* us of a token */

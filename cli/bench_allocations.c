@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does a warm step allocate? Asked of a small cache, since the large one has the library's own allocator, which it would
- * have in a host. */
+/* Does a warm step allocate? Asked of a small cache, since the large one has the library's own allocator, which it
+ * would have in a host. */
 #include "bench_state.h"
 #include "memory.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How things are measured: in rounds, a block of each thing in turn, every block between two probes of the machine. A block
- * around which the probe moved by more than a tenth is dropped, and counted: somebody else was at work. */
+/* How things are measured: in rounds, a block of each thing in turn, every block between two probes of the machine. A
+ * block around which the probe moved by more than a tenth is dropped, and counted: somebody else was at work. */
 #ifndef BENCH_BLOCKS_H
 #define BENCH_BLOCKS_H
 
@@ -38,8 +38,8 @@ typedef struct bench_item {
     bench_sample samples[BENCH_MAX_BLOCKS];
 } bench_item;
 
-/* Rounds over all items for about that many seconds, and half as long again while one of them has too few blocks that were
- * kept; BENCH_MIN_BLOCKS at least. */
+/* Rounds over all items for about that many seconds, and half as long again while one of them has too few blocks that
+ * were kept; BENCH_MIN_BLOCKS at least. */
 bool bench_rounds(const probe *p, bench_item *items, size_t n, double seconds);
 
 typedef struct bench_statistic {

@@ -23,20 +23,17 @@ static uint32_t within(const golden_record *record, const char *key, size_t inde
 static bool index_profile(const golden_record *record, golden_error *error)
 {
     bool bf16 = golden_is(record, "profile", "bf16");
-    if (!bf16 && !golden_is(record, "profile", "f32")) {
+    if (!bf16 && !golden_is(record, "profile", "f32"))
         golden_fail(error, "%s: 'profile' must be f32 or bf16", golden_record_name(record));
-    }
     return bf16;
 }
 
 static golden_kv kv_type(const golden_record *record, golden_error *error)
 {
     static const char *const names[] = {"f32", "bf16", "f16", "q8_0"};
-    for (int type = GOLDEN_KV_F32; type <= GOLDEN_KV_Q8_0; type++) {
-        if (golden_is(record, "kv_type", names[type])) {
+    for (int type = GOLDEN_KV_F32; type <= GOLDEN_KV_Q8_0; type++)
+        if (golden_is(record, "kv_type", names[type]))
             return (golden_kv)type;
-        }
-    }
     golden_fail(error, "%s: 'kv_type' must be f32, bf16, f16 or q8_0", golden_record_name(record));
     return GOLDEN_KV_F32;
 }
@@ -49,9 +46,8 @@ static double number_or(const golden_record *record, const char *key, double oth
 static void read_yarn(const golden_record *record, golden_case *c, golden_error *error)
 {
     c->has_yarn = golden_has(record, "yarn_factor");
-    if (!c->has_yarn) {
+    if (!c->has_yarn)
         return;
-    }
     c->yarn_factor = (float)golden_number(record, "yarn_factor", 0, error);
     c->yarn_original_context = golden_number(record, "yarn_original_max_position_embeddings", 0, error);
     c->yarn_beta_fast = number_or(record, "yarn_beta_fast", 32, error);
@@ -72,9 +68,8 @@ bool golden_case_shape(const golden_record *header, golden_case *out, golden_err
     c->rotary_dim = within(header, "rotary_dim", 0, 2, 1024, error);
     c->budget = within(header, "budget", 0, 1, 65536, error);
     c->ratio = within(header, "ratio", 0, 1, 64, error);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         c->sections[i] = within(header, "sections", i, 0, 1024, error);
-    }
     c->theta = (float)golden_number(header, "theta", 0, error);
     c->eps = (float)golden_number(header, "eps", 0, error);
     read_yarn(header, c, error);
@@ -94,25 +89,22 @@ static void read_run(const golden_record *record, golden_case *c, golden_error *
     c->index_bf16 = index_profile(record, error);
     c->n = within(record, "n", 0, 1, 65536, error);
     c->anchor = golden_integer_within(record, "anchor", 0, 0, INT32_MAX, error);
-    if (golden_has(record, "rotary")) {
+    if (golden_has(record, "rotary"))
         c->triples = golden_integers(record, "rotary", (size_t)c->n * 3, error);
-    }
 }
 
 static float *allocate(uint64_t rows, uint64_t row_size, golden_error *error)
 {
-    if (error->text[0]) {
+    if (error->text[0])
         return NULL;
-    }
     if (rows * row_size > ELEMENTS_MAX) {
         golden_fail(error, "an input of %llu numbers is more than this reader takes",
                     (unsigned long long)(rows * row_size));
         return NULL;
     }
     float *numbers = malloc((size_t)(rows * row_size) * sizeof *numbers);
-    if (!numbers) {
+    if (!numbers)
         golden_fail(error, "out of memory");
-    }
     return numbers;
 }
 
@@ -122,9 +114,8 @@ static float *read_stream(const golden_record *record, const char *key, uint64_t
 {
     uint64_t stream = (uint64_t)golden_integer_within(record, key, 0, 0, UINT32_MAX, error);
     float *numbers = allocate(rows, row_size, error);
-    if (!numbers) {
+    if (!numbers)
         return NULL;
-    }
     for (uint64_t k = 0; k < rows * row_size; k++) {
         float product = golden_value(stream, k) * r.factor;
         product = product * (k / row_size % 2 ? r.odd_scale : r.scale);
@@ -137,9 +128,8 @@ static float *read_stream(const golden_record *record, const char *key, uint64_t
 static float *read_norm(const golden_record *record, const char *key, uint32_t dim, recipe r, golden_error *error)
 {
     float *weights = read_stream(record, key, 1, dim, r, error);
-    for (uint32_t i = 0; weights && i < dim; i++) {
+    for (uint32_t i = 0; weights && i < dim; i++)
         weights[i] = 1.0f + weights[i];
-    }
     return weights;
 }
 
@@ -157,9 +147,8 @@ static bool finish(golden_case *c, golden_error *error)
 static void read_stage_queries(const golden_record *header, golden_case *c, golden_error *error)
 {
     const golden_tensor *positions = golden_find_tensor(header, "query_position", error);
-    if (error->text[0]) {
+    if (error->text[0])
         return;
-    }
     if (positions->type != GOLDEN_I32) {
         golden_fail(error, "%s: tensor 'query_position' must be i32", golden_record_name(header));
         return;
@@ -201,9 +190,8 @@ static void read_stage_streams(const golden_record *header, golden_case *c, gold
 static float *constant_row(uint32_t size, float value, golden_error *error)
 {
     float *numbers = allocate(1, size, error);
-    for (uint32_t i = 0; numbers && i < size; i++) {
+    for (uint32_t i = 0; numbers && i < size; i++)
         numbers[i] = value;
-    }
     return numbers;
 }
 
@@ -237,9 +225,8 @@ static void read_ties(const golden_record *header, golden_case *c, golden_error 
     c->index_q_norm = constant_row(c->index_dim, weight, error);
     c->index_k_norm = constant_row(c->index_dim, weight, error);
     c->index_q = allocate(c->n, (uint64_t)c->index_heads * c->index_dim, error);
-    if (c->index_q) {
+    if (c->index_q)
         memcpy(c->index_q, index_q, count * sizeof *index_q);
-    }
     place_templates(header, c, error);
 }
 
@@ -250,17 +237,15 @@ bool golden_case_from_stage(const golden_record *header, golden_case *out, golde
         golden_fail(error, "%s: neither a stage nor a ties file", golden_record_name(header));
         return false;
     }
-    if (!golden_case_shape(header, out, error)) {
+    if (!golden_case_shape(header, out, error))
         return false;
-    }
     out->final_qkv = true;
     read_run(header, out, error);
     read_stage_queries(header, out, error);
-    if (ties) {
+    if (ties)
         read_ties(header, out, error);
-    } else {
+    else
         read_stage_streams(header, out, error);
-    }
     return finish(out, error);
 }
 
@@ -283,9 +268,8 @@ static void read_path_queries(const golden_record *record, golden_case *c, golde
     for (size_t i = 0; i < words && !error->text[0]; i += 2) {
         uint32_t first = within(record, "queries", i, least, c->n - 1, error);
         uint32_t last = within(record, "queries", i + 1, first, c->n - 1, error);
-        for (uint32_t t = first; t <= last && !error->text[0]; t++) {
+        for (uint32_t t = first; t <= last && !error->text[0]; t++)
             c->query[c->queries++] = t;
-        }
         least = last + 1;
     }
 }
@@ -337,17 +321,15 @@ bool golden_case_from_path(const golden_record *record, golden_case *out, golden
         golden_fail(error, "%s: not of kind path", golden_record_name(record));
         return false;
     }
-    if (!golden_case_shape(record, out, error)) {
+    if (!golden_case_shape(record, out, error))
         return false;
-    }
     out->has_attention = true;
     out->kv_type = kv_type(record, error);
     read_run(record, out, error);
     out->frame = golden_integer_within(record, "frame", 0, INT32_MIN, INT32_MAX, error);
     out->window = within(record, "window", 0, 0, INT32_MAX, error);
-    if (!error->text[0]) {
+    if (!error->text[0])
         read_path_queries(record, out, error);
-    }
     read_path_streams(record, out, error);
     read_path_norms(record, out, error);
     return finish(out, error);
@@ -357,9 +339,8 @@ void golden_case_free(golden_case *c)
 {
     float *const arrays[] = {c->index_q,      c->raw_key,      c->q,      c->k,     c->v,
                              c->index_q_norm, c->index_k_norm, c->q_norm, c->k_norm};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         free(arrays[i]);
-    }
     free(c->query);
     *c = (golden_case){0};
 }

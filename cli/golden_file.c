@@ -48,9 +48,8 @@ typedef struct parser {
 
 void golden_fail(golden_error *error, const char *format, ...)
 {
-    if (error->text[0]) {
+    if (error->text[0])
         return;
-    }
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
@@ -80,14 +79,12 @@ static bool out_of_memory(parser *p)
 /* Grows an array so that one more element fits. */
 static bool make_room(void **array, size_t *capacity, size_t count, size_t element_size)
 {
-    if (count < *capacity) {
+    if (count < *capacity)
         return true;
-    }
     size_t wanted = *capacity ? 2 * *capacity : 16;
     void *grown = realloc(*array, wanted * element_size);
-    if (!grown) {
+    if (!grown)
         return false;
-    }
     *array = grown;
     *capacity = wanted;
     return true;
@@ -98,14 +95,11 @@ static bool next_line(parser *p, char **out_line)
     p->line++;
     char *line = p->next;
     char *stop = memchr(line, '\n', (size_t)(p->end - line));
-    if (!stop) {
+    if (!stop)
         return parse_fail(p, line == p->end ? "the file ends without a line 'end'" : "no line break at the end", "");
-    }
-    for (const char *c = line; c < stop; c++) {
-        if (*c < 0x20 || *c > 0x7e) {
+    for (const char *c = line; c < stop; c++)
+        if (*c < 0x20 || *c > 0x7e)
             return parse_fail(p, "a byte outside 0x20 to 0x7e", "");
-        }
-    }
     *stop = '\0';
     p->next = stop + 1;
     *out_line = line;
@@ -118,9 +112,8 @@ static char *cut_word(char **rest)
     char *word = *rest;
     char *space = strchr(word, ' ');
     *rest = space ? space + 1 : NULL;
-    if (space) {
+    if (space)
         *space = '\0';
-    }
     return word;
 }
 
@@ -129,12 +122,10 @@ static bool split_words(parser *p, char *rest, golden_entry *entry)
     size_t capacity = 0;
     while (rest) {
         char *word = cut_word(&rest);
-        if (!word[0]) {
+        if (!word[0])
             return parse_fail(p, "words must be separated by one space", entry->name);
-        }
-        if (!make_room((void **)&entry->words, &capacity, entry->word_count, sizeof *entry->words)) {
+        if (!make_room((void **)&entry->words, &capacity, entry->word_count, sizeof *entry->words))
             return out_of_memory(p);
-        }
         entry->words[entry->word_count++] = word;
     }
     return true;
@@ -144,9 +135,8 @@ static bool split_words(parser *p, char *rest, golden_entry *entry)
 
 static int hex_digit(char c)
 {
-    if (c >= '0' && c <= '9') {
+    if (c >= '0' && c <= '9')
         return c - '0';
-    }
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
@@ -160,9 +150,8 @@ static bool unescape(parser *p, char *text, golden_entry *entry)
             *out++ = *c;
             continue;
         }
-        if (c[1] != 'x' || hex_digit(c[2]) < 0 || hex_digit(c[3]) < 0) {
+        if (c[1] != 'x' || hex_digit(c[2]) < 0 || hex_digit(c[3]) < 0)
             return parse_fail(p, "a backslash that does not begin \\xHH in", entry->name);
-        }
         *out++ = (char)(hex_digit(c[2]) * 16 + hex_digit(c[3]));
         c += 3;
     }
@@ -179,9 +168,8 @@ static bool parse_hex(const char *word, size_t least_digits, size_t most_digits,
     size_t digits = 0;
     for (; word[digits]; digits++) {
         int digit = hex_digit(word[digits]);
-        if (digit < 0 || digits == most_digits) {
+        if (digit < 0 || digits == most_digits)
             return false;
-        }
         value = value * 16 + (uint64_t)digit;
     }
     *out = value;
@@ -190,9 +178,8 @@ static bool parse_hex(const char *word, size_t least_digits, size_t most_digits,
 
 static bool parse_integer(const char *word, int64_t *out)
 {
-    if (word[0] != '-' && (word[0] < '0' || word[0] > '9')) {
+    if (word[0] != '-' && (word[0] < '0' || word[0] > '9'))
         return false; /* strtoll would take spaces and a plus sign */
-    }
     char *stop;
     errno = 0;
     *out = strtoll(word, &stop, 10);
@@ -203,15 +190,13 @@ static bool parse_number(const char *word, double *out)
 {
     int64_t exponent;
     if (strncmp(word, "2^", 2) == 0) {
-        if (!parse_integer(word + 2, &exponent) || exponent < -1000 || exponent > 1000) {
+        if (!parse_integer(word + 2, &exponent) || exponent < -1000 || exponent > 1000)
             return false;
-        }
         *out = ldexp(1.0, (int)exponent);
         return true;
     }
-    if (word[strspn(word, "0123456789.eE+-")] != '\0') {
+    if (word[strspn(word, "0123456789.eE+-")] != '\0')
         return false; /* no inf, nan or hexadecimal */
-    }
     char *stop;
     *out = strtod(word, &stop);
     return stop != word && *stop == '\0' && isfinite(*out);
@@ -224,16 +209,14 @@ static bool tensor_element(golden_tensor *tensor, size_t index, const char *word
     uint64_t bits;
     int64_t integer;
     if (tensor->type == GOLDEN_I32) {
-        if (!parse_integer(word, &integer) || integer < INT32_MIN || integer > INT32_MAX) {
+        if (!parse_integer(word, &integer) || integer < INT32_MIN || integer > INT32_MAX)
             return false;
-        }
         tensor->integers[index] = (int32_t)integer;
         return true;
     }
     size_t digits = tensor->type == GOLDEN_F32 ? 8 : 4;
-    if (!parse_hex(word, digits, digits, &bits)) {
+    if (!parse_hex(word, digits, digits, &bits))
         return false;
-    }
     uint32_t pattern = (uint32_t)bits << (tensor->type == GOLDEN_F32 ? 0 : 16);
     memcpy(&tensor->floats[index], &pattern, sizeof pattern);
     return true;
@@ -259,15 +242,12 @@ static bool tensor_shape(parser *p, golden_tensor *tensor, char *rest, const cha
     while (rest) {
         int64_t dim;
         char *word = cut_word(&rest);
-        if (!parse_integer(word, &dim) || dim < 0) {
+        if (!parse_integer(word, &dim) || dim < 0)
             return parse_fail(p, "a dimension that is no number of tensor", name);
-        }
-        if (tensor->rank == GOLDEN_RANK_MAX) {
+        if (tensor->rank == GOLDEN_RANK_MAX)
             return parse_fail(p, "too many dimensions of tensor", name);
-        }
-        if (dim != 0 && tensor->count > most / (uint64_t)dim) {
+        if (dim != 0 && tensor->count > most / (uint64_t)dim)
             return parse_fail(p, "more numbers announced than the file can hold, tensor", name);
-        }
         tensor->dims[tensor->rank++] = (size_t)dim;
         tensor->count *= (size_t)dim;
     }
@@ -277,27 +257,22 @@ static bool tensor_shape(parser *p, golden_tensor *tensor, char *rest, const cha
 static bool tensor_numbers(parser *p, golden_tensor *tensor, const char *name)
 {
     void *numbers = calloc(tensor->count ? tensor->count : 1, sizeof(float));
-    if (!numbers) {
+    if (!numbers)
         return out_of_memory(p);
-    }
-    if (tensor->type == GOLDEN_I32) {
+    if (tensor->type == GOLDEN_I32)
         tensor->integers = numbers;
-    } else {
+    else
         tensor->floats = numbers;
-    }
     for (size_t index = 0; index < tensor->count;) {
         char *rest;
-        if (!next_line(p, &rest)) {
+        if (!next_line(p, &rest))
             return false;
-        }
         while (rest) {
             char *word = cut_word(&rest);
-            if (index == tensor->count) {
+            if (index == tensor->count)
                 return parse_fail(p, "more numbers than announced in tensor", name);
-            }
-            if (!tensor_element(tensor, index++, word)) {
+            if (!tensor_element(tensor, index++, word))
                 return parse_fail(p, "not a number of the tensor's type", word);
-            }
         }
     }
     return true;
@@ -308,12 +283,10 @@ static bool parse_tensor(parser *p, char *rest, golden_entry *entry)
 {
     entry->kind = ENTRY_TENSOR;
     entry->name = rest ? cut_word(&rest) : "";
-    if (!entry->name[0]) {
+    if (!entry->name[0])
         return parse_fail(p, "a tensor without a name", "");
-    }
-    if (!rest || !tensor_type(cut_word(&rest), &entry->tensor.type)) {
+    if (!rest || !tensor_type(cut_word(&rest), &entry->tensor.type))
         return parse_fail(p, "the type must be f32, bf16 or i32 of tensor", entry->name);
-    }
     return tensor_shape(p, &entry->tensor, rest, entry->name) && tensor_numbers(p, &entry->tensor, entry->name);
 }
 
@@ -321,20 +294,17 @@ static bool parse_tensor(parser *p, char *rest, golden_entry *entry)
 
 static golden_entry *find(const golden_record *record, const char *name)
 {
-    for (size_t i = 0; i < record->count; i++) {
-        if (strcmp(record->entries[i].name, name) == 0) {
+    for (size_t i = 0; i < record->count; i++)
+        if (strcmp(record->entries[i].name, name) == 0)
             return &record->entries[i];
-        }
-    }
     return NULL;
 }
 
 static bool add_record(parser *p, const char *type, const char *name)
 {
     golden_file *file = p->file;
-    if (!make_room((void **)&file->records, &file->capacity, file->count, sizeof *file->records)) {
+    if (!make_room((void **)&file->records, &file->capacity, file->count, sizeof *file->records))
         return out_of_memory(p);
-    }
     file->records[file->count++] =
         (golden_record){.file_name = file->name, .type = type, .name = name, .line = p->line};
     return true;
@@ -352,18 +322,16 @@ static bool add_entry(parser *p, golden_entry *entry)
 {
     golden_record *record = &p->file->records[p->file->count - 1];
     bool ok = true;
-    if (find(record, entry->name)) {
+    if (find(record, entry->name))
         ok = parse_fail_at(entry->line, p, "occurs a second time", entry->name);
-    } else if (record->count == GOLDEN_ENTRIES_MAX) {
+    else if (record->count == GOLDEN_ENTRIES_MAX)
         ok = parse_fail_at(entry->line, p, "too many entries", entry->name);
-    } else if (!make_room((void **)&record->entries, &record->capacity, record->count, sizeof *record->entries)) {
+    else if (!make_room((void **)&record->entries, &record->capacity, record->count, sizeof *record->entries))
         ok = out_of_memory(p);
-    }
-    if (ok) {
+    if (ok)
         record->entries[record->count++] = *entry;
-    } else {
+    else
         free_entry(entry);
-    }
     return ok;
 }
 
@@ -398,9 +366,8 @@ static bool parse_entry(parser *p, const char *key, char *rest)
 
 static bool parse_record_line(parser *p, const char *type, char *rest)
 {
-    if (!rest || !rest[0] || strchr(rest, ' ')) {
+    if (!rest || !rest[0] || strchr(rest, ' '))
         return parse_fail(p, "needs one name", type);
-    }
     return add_record(p, type, rest);
 }
 
@@ -408,44 +375,35 @@ static bool parse_record_line(parser *p, const char *type, char *rest)
 static bool parse_opening(parser *p)
 {
     char *line;
-    if (!next_line(p, &line)) {
+    if (!next_line(p, &line))
         return false;
-    }
-    if (strcmp(line, "golden 1") != 0) {
+    if (strcmp(line, "golden 1") != 0)
         return parse_fail(p, "the first line must be 'golden 1', not", line);
-    }
-    if (!add_record(p, "", p->file->name) || !next_line(p, &line)) {
+    if (!add_record(p, "", p->file->name) || !next_line(p, &line))
         return false;
-    }
     char *rest = line;
     char *key = cut_word(&rest);
-    if (strcmp(key, "kind") != 0 || !rest || !rest[0] || strchr(rest, ' ')) {
+    if (strcmp(key, "kind") != 0 || !rest || !rest[0] || strchr(rest, ' '))
         return parse_fail(p, "the second line must be 'kind' and one word, not", key);
-    }
     p->file->has_records = strcmp(rest, "canonical") == 0 || strcmp(rest, "tokenizer") == 0;
     return parse_entry(p, key, rest);
 }
 
 static bool parse_file(parser *p)
 {
-    if (!parse_opening(p)) {
+    if (!parse_opening(p))
         return false;
-    }
     for (;;) {
         char *rest;
-        if (!next_line(p, &rest)) {
+        if (!next_line(p, &rest))
             return false;
-        }
         char *key = cut_word(&rest);
-        if (strcmp(key, "end") == 0 && !rest) {
+        if (strcmp(key, "end") == 0 && !rest)
             return p->next == p->end || parse_fail(p, "bytes after the line 'end'", "");
-        }
-        if (!key[0]) {
+        if (!key[0])
             return parse_fail(p, "a line without a key", "");
-        }
-        if (!(begins_record(p->file, key) ? parse_record_line(p, key, rest) : parse_entry(p, key, rest))) {
+        if (!(begins_record(p->file, key) ? parse_record_line(p, key, rest) : parse_entry(p, key, rest)))
             return false;
-        }
     }
 }
 
@@ -480,9 +438,8 @@ golden_file *golden_parse(const char *bytes, size_t size_bytes, const char *name
         golden_fail(error, "%s: out of memory", name);
         return NULL;
     }
-    if (size_bytes) {
+    if (size_bytes)
         memcpy(copy, bytes, size_bytes);
-    }
     return parse_owned(copy, size_bytes, name, error);
 }
 
@@ -504,9 +461,8 @@ static char *read_all(FILE *stream, const char *path, size_t *out_size, golden_e
         }
         size_t got = fread(bytes + size, 1, capacity - size, stream);
         size += got;
-        if (got == 0) {
+        if (got == 0)
             break;
-        }
     }
     if (ferror(stream)) {
         golden_fail(error, "%s: %s", path, strerror(errno));
@@ -532,13 +488,11 @@ golden_file *golden_read(const char *path, golden_error *error)
 
 void golden_free(golden_file *file)
 {
-    if (!file) {
+    if (!file)
         return;
-    }
     for (size_t i = 0; i < file->count; i++) {
-        for (size_t j = 0; j < file->records[i].count; j++) {
+        for (size_t j = 0; j < file->records[i].count; j++)
             free_entry(&file->records[i].entries[j]);
-        }
         free(file->records[i].entries);
     }
     free(file->records);
@@ -724,13 +678,11 @@ golden_ragged golden_find_ragged(const golden_record *record, const char *name, 
     }
     const golden_tensor *values = golden_find_tensor(record, name, error);
     const int32_t *begin = golden_integers(record, begin_name, rows + 1, error);
-    if (!values || !begin) {
+    if (!values || !begin)
         return none;
-    }
     bool ok = begin[0] == 0 && (size_t)begin[rows] == values->count;
-    for (size_t row = 0; row < rows; row++) {
+    for (size_t row = 0; row < rows; row++)
         ok = ok && begin[row] <= begin[row + 1];
-    }
     if (!ok) {
         golden_fail(error, "%s: line %zu: '%s' must rise from 0 to %zu, the size of '%s'", record->file_name,
                     find(record, begin_name)->line, begin_name, values->count, name);

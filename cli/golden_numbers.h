@@ -39,9 +39,8 @@ static inline float golden_to_bf16(float x)
 
 static inline uint64_t golden_hash_u32(uint64_t hash, uint32_t number)
 {
-    for (int byte = 0; byte < 4; byte++) {
+    for (int byte = 0; byte < 4; byte++)
         hash = (hash ^ (number >> 8 * byte & 0xff)) * UINT64_C(0x100000001b3);
-    }
     return hash;
 }
 

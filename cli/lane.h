@@ -19,8 +19,8 @@ lane_function lane_rewind, lane_verbs, lane_nonfinite, lane_positions;
 /* lane_snapshot.c */
 lane_function lane_snapshots;
 
-/* Both runs gave the same groups and outputs from token `first` on; `way` names the second. lane_same_runs: and they hold
- * the same state. */
+/* Both runs gave the same groups and outputs from token `first` on; `way` names the second. lane_same_runs: and they
+ * hold the same state. */
 void lane_same_results(report *r, const char *way, const feed_run *expected, const feed_run *found, uint32_t first);
 void lane_same_runs(report *r, const char *way, const feed_run *expected, const feed_run *found, uint32_t first);
 

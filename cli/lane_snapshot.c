@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots: a sequence that was saved and restored, beside another one, goes on as if nothing had happened; bytes that are
- * not what was written are refused and leave everything as it was. */
+/* Snapshots: a sequence that was saved and restored, beside another one, goes on as if nothing had happened; bytes that
+ * are not what was written are refused and leave everything as it was. */
 #include "lane.h"
 #include "lane_case.h"
 #include "memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A second implementation for `qsa verify`: loops that follow SPEC.md line by line. It calls nothing of libqsa, so that a
- * difference means that one of the two is wrong. Without YaRN and windows, K/V in f32 and bf16. */
+/* A second implementation for `qsa verify`: loops that follow SPEC.md line by line. It calls nothing of libqsa, so that
+ * a difference means that one of the two is wrong. Without YaRN and windows, K/V in f32 and bf16. */
 #ifndef NAIVE_H
 #define NAIVE_H
 

@@ -24,8 +24,8 @@ typedef struct probe {
 void probe_open(probe *p, const char *isa);
 void probe_close(probe *p);
 
-/* The rate of all threads of the crew together, the best of three passes of some milliseconds; 0: no way known. Reading goes
- * over all of the memory, each pass over a third. */
+/* The rate of all threads of the crew together, the best of three passes of some milliseconds; 0: no way known. Reading
+ * goes over all of the memory, each pass over a third. */
 double probe_rate(const probe *p, probe_kind kind, crew *threads);
 
 #endif

@@ -32,7 +32,8 @@ bool report_same(report *r, bool same, const char *format, ...) REPORT_FORMAT(3)
 /* Counts a difference unless the call was good. Returns whether it was. */
 bool report_call(report *r, qsa_status status, const char *what);
 
-/* Count n comparisons each; one array that differs is one difference. `what` and `where` name it: "output of token" 7. */
+/* Count n comparisons each; one array that differs is one difference. `what` and `where` name it: "output of token" 7.
+ */
 bool report_numbers(report *r, const char *what, uint64_t where, const uint32_t *expected, size_t n_expected,
                     const uint32_t *found, size_t n_found);
 bool report_bits(report *r, const char *what, uint64_t where, const float *expected, const float *found, size_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* canonical.txt: hashes of the exact bits of every stage. They are compared in the order of the computation, so that the
- * first that differs names the stage at fault. */
+/* canonical.txt: hashes of the exact bits of every stage. They are compared in the order of the computation, so that
+ * the first that differs names the stage at fault. */
 #include "golden_numbers.h"
 #include "memory.h"
 #include "plain.h"

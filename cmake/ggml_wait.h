@@ -19,11 +19,10 @@ static inline void ggml_wait_(void)
 {
     enum { SPINS = 32 };
     static _Thread_local unsigned count;
-    if (++count % SPINS == 0) {
+    if (++count % SPINS == 0)
         sched_yield();
-    } else {
+    else
         ggml_wait_void();
-    }
 }
 
 #endif

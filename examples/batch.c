@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several sequences in the same steps: while one decodes token by token, the others bring their prompts in chunks. Nobody
- * notices the others: at the end each sequence has the state that it has alone. */
+/* Several sequences in the same steps: while one decodes token by token, the others bring their prompts in chunks.
+ * Nobody notices the others: at the end each sequence has the state that it has alone. */
 #include "made_up.h"
 
 enum { SEQUENCES = 3, CHUNK = 100, LONGEST = 700 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A toy that writes: the next token follows from the bits of the attention output, so that any difference anywhere gives
- * another text. */
+/* A toy that writes: the next token follows from the bits of the attention output, so that any difference anywhere
+ * gives another text. */
 #ifndef TOY_H
 #define TOY_H
 

@@ -36,27 +36,23 @@ struct qsa_ggml_pass {
 
 qsa_status qsa_ggml_pass_create(const qsa_cache *cache, qsa_ggml_pass **out_pass)
 {
-    if (cache == NULL || out_pass == NULL) {
+    if (cache == NULL || out_pass == NULL)
         return QSA_E_ARGUMENT;
-    }
     qsa_config config;
     const qsa_status status = qsa_cache_config(cache, &config);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     qsa_ggml_pass *pass = calloc(1, sizeof *pass + config.layers * sizeof pass->layers[0]);
-    if (pass == NULL) {
+    if (pass == NULL)
         return QSA_E_MEMORY;
-    }
     pass->config = config;
     atomic_init(&pass->status, QSA_OK);
     for (uint32_t i = 0; i < config.layers; i++) {
         layer_nodes *layer = &pass->layers[i];
         layer->pass = pass;
         layer->layer = i;
-        for (uint32_t p = 0; p < QSA_PHASES; p++) {
+        for (uint32_t p = 0; p < QSA_PHASES; p++)
             layer->phases[p] = (phase_node){layer, p};
-        }
     }
     *out_pass = pass;
     return QSA_OK;
@@ -69,9 +65,8 @@ void qsa_ggml_pass_destroy(qsa_ggml_pass *pass)
 
 void qsa_ggml_pass_reset(qsa_ggml_pass *pass)
 {
-    for (uint32_t i = 0; i < pass->config.layers; i++) {
+    for (uint32_t i = 0; i < pass->config.layers; i++)
         pass->layers[i].in_graph = false;
-    }
 }
 
 void qsa_ggml_pass_run(qsa_ggml_pass *pass, qsa_step *step, uint32_t tokens)
@@ -103,9 +98,8 @@ const char *qsa_ggml_pass_detail(const qsa_ggml_pass *pass)
 static void keep_failure(qsa_ggml_pass *pass, qsa_status status, const char *detail)
 {
     int expected = QSA_OK;
-    if (atomic_compare_exchange_strong(&pass->status, &expected, status)) {
+    if (atomic_compare_exchange_strong(&pass->status, &expected, status))
         snprintf(pass->detail, sizeof pass->detail, "%s", detail);
-    }
 }
 
 /* ---- building ---- */
@@ -121,12 +115,10 @@ static qsa_status refuse(qsa_ggml_pass *pass, qsa_status status, const char *nam
 static qsa_status check_source(qsa_ggml_pass *pass, const char *name, const struct ggml_tensor *tensor, int64_t dim,
                                int64_t heads, int64_t tokens)
 {
-    if (tensor == NULL) {
+    if (tensor == NULL)
         return refuse(pass, QSA_E_ARGUMENT, name, "is missing");
-    }
-    if (tensor->type != GGML_TYPE_F32) {
+    if (tensor->type != GGML_TYPE_F32)
         return refuse(pass, QSA_E_ARGUMENT, name, "is not f32");
-    }
     if (tensor->ne[0] != dim || tensor->ne[1] != heads || tensor->ne[2] != tokens || tensor->ne[3] != 1) {
         char why[128];
         snprintf(why, sizeof why, "has shape %lld x %lld x %lld x %lld, expected %lld x %lld x %lld",
@@ -145,17 +137,14 @@ static qsa_status check_source(qsa_ggml_pass *pass, const char *name, const stru
 static qsa_status check_stored(qsa_ggml_pass *pass, const qsa_ggml_sources *s)
 {
     const qsa_config *c = &pass->config;
-    if (s->k == NULL) {
+    if (s->k == NULL)
         return refuse(pass, QSA_E_ARGUMENT, "k", "is missing");
-    }
     const int64_t tokens = s->k->ne[2];
     qsa_status status = check_source(pass, "k", s->k, c->head_dim, c->kv_heads, tokens);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = check_source(pass, "v", s->v, c->head_dim, c->kv_heads, tokens);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = check_source(pass, "raw key", s->raw_key, c->index_dim, tokens, 1);
-    }
     return status;
 }
 
@@ -181,9 +170,8 @@ static qsa_strided strided_one_head(const struct ggml_tensor *tensor)
 
 static void tell(const qsa_ggml_pass *pass, uint32_t phase)
 {
-    if (pass->phase_begins != NULL) {
+    if (pass->phase_begins != NULL)
         pass->phase_begins(pass->observer, phase);
-    }
 }
 
 /* On one of the graph's threads. tokens: of the graph. */
@@ -192,18 +180,16 @@ static void announce(layer_nodes *layer, int64_t tokens, const qsa_tensors *tens
     qsa_ggml_pass *pass = layer->pass;
     tell(pass, 0); /* announcing belongs to the first phase */
     layer->announced = false;
-    if (qsa_ggml_pass_status(pass) != QSA_OK) {
+    if (qsa_ggml_pass_status(pass) != QSA_OK)
         return;
-    }
     if (pass->step == NULL || tokens != pass->tokens) {
         keep_failure(pass, QSA_E_ARGUMENT, "the graph's tokens are not those of the step");
         return;
     }
     const qsa_status status = qsa_layer_begin(pass->step, layer->layer, tensors, output);
     layer->announced = status == QSA_OK;
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         keep_failure(pass, status, qsa_error_detail());
-    }
 }
 
 /* Sources of a layer's nodes; one that stores only has no more than the first three. */
@@ -222,9 +208,8 @@ static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user)
 {
     (void)nth;
     layer_nodes *layer = user;
-    if (ith != 0) {
+    if (ith != 0)
         return; /* ggml calls a node from all its threads; one announces the layer */
-    }
     qsa_tensors tensors = tensors_of(out);
     tensors.q = strided(out->src[SOURCE_Q]);
     tensors.index_q = strided(out->src[SOURCE_INDEX_Q]);
@@ -246,25 +231,21 @@ static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user)
     (void)out;
     const phase_node *node = user;
     qsa_ggml_pass *pass = node->layer->pass;
-    if (ith == 0 && node->phase > 0) {
+    if (ith == 0 && node->phase > 0)
         tell(pass, node->phase);
-    }
     const uint32_t parts = nth < QSA_MAX_PARTS ? (uint32_t)nth : QSA_MAX_PARTS;
     /* A part of the phase in which another part failed still runs: so the step knows the lowest error. */
-    if ((uint32_t)ith >= parts || !node->layer->announced) {
+    if ((uint32_t)ith >= parts || !node->layer->announced)
         return;
-    }
     const qsa_status status = qsa_layer_phase(pass->step, node->phase, (uint32_t)ith, parts);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         keep_failure(pass, status, qsa_error_detail());
-    }
 }
 
 static qsa_status check_layer(qsa_ggml_pass *pass, uint32_t layer)
 {
-    if (layer >= pass->config.layers) {
+    if (layer >= pass->config.layers)
         return refuse(pass, QSA_E_ARGUMENT, "layer", "is not one of the cache");
-    }
     return pass->layers[layer].in_graph ? refuse(pass, QSA_E_ORDER, "layer", "is in the graph already") : QSA_OK;
 }
 
@@ -274,9 +255,8 @@ static struct ggml_tensor *add_phases(struct ggml_context *context, layer_nodes 
                                       struct ggml_tensor **inputs, int n)
 {
     struct ggml_tensor *out = first;
-    for (uint32_t p = 0; p < QSA_PHASES; p++) {
+    for (uint32_t p = 0; p < QSA_PHASES; p++)
         out = ggml_custom_inplace(context, out, inputs, n, run_phase, GGML_N_TASKS_MAX, &nodes->phases[p]);
-    }
     nodes->in_graph = true;
     return out;
 }
@@ -284,19 +264,15 @@ static struct ggml_tensor *add_phases(struct ggml_context *context, layer_nodes 
 qsa_status qsa_ggml_layer(qsa_ggml_pass *pass, struct ggml_context *context, uint32_t layer,
                           const qsa_ggml_sources *sources, struct ggml_tensor **out_attention)
 {
-    if (pass == NULL || context == NULL || sources == NULL || out_attention == NULL) {
+    if (pass == NULL || context == NULL || sources == NULL || out_attention == NULL)
         return QSA_E_ARGUMENT;
-    }
     qsa_status status = check_layer(pass, layer);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = check_stored(pass, sources);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = check_queries(pass, sources);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     layer_nodes *nodes = &pass->layers[layer];
     struct ggml_tensor *inputs[SOURCES] = {sources->k, sources->v, sources->raw_key, sources->q, sources->index_q};
     const int64_t width = (int64_t)pass->config.head_dim * pass->config.q_heads;
@@ -309,16 +285,13 @@ qsa_status qsa_ggml_layer(qsa_ggml_pass *pass, struct ggml_context *context, uin
 qsa_status qsa_ggml_layer_store(qsa_ggml_pass *pass, struct ggml_context *context, uint32_t layer,
                                 const qsa_ggml_sources *sources, struct ggml_tensor **out_done)
 {
-    if (pass == NULL || context == NULL || sources == NULL || out_done == NULL) {
+    if (pass == NULL || context == NULL || sources == NULL || out_done == NULL)
         return QSA_E_ARGUMENT;
-    }
     qsa_status status = check_layer(pass, layer);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = check_stored(pass, sources);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     layer_nodes *nodes = &pass->layers[layer];
     struct ggml_tensor *inputs[STORED_SOURCES] = {sources->k, sources->v, sources->raw_key};
     struct ggml_tensor *first = ggml_custom_4d(context, GGML_TYPE_F32, 1, sources->k->ne[2], 1, 1, inputs,

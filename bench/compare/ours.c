@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our side of compare.py: the engine reads a text as it is told to, and says how long it took.
  *
- * compare_ours ledger FILE TOKENS writes a ledger and, after it, a question; prints the demo model's path and the answer
- * that is expected.
+ * compare_ours ledger FILE TOKENS writes a ledger and, after it, a question; prints the demo model's path and the
+ * answer that is expected.
  *
  * compare_ours MODEL TEXT THREADS CONTEXT STATES prints the number of tokens of the text, their hash, and the number of
  * QSA layers; then takes commands from standard input, and answers each with a line:

@@ -44,9 +44,9 @@ uint32_t gguf_file_shards(const gguf_file *file);
 uint64_t gguf_file_bytes(const gguf_file *file);   /* of all shards */
 const char *gguf_file_name(const gguf_file *file); /* path of the first shard, as given */
 
-/* A fingerprint: XXH3 of each shard's length, keys and tensor infos, and of every tensor's bytes up to 16 KiB, of larger ones
- * four pieces of 4 KiB, from the first bytes to the last. Cheap for files of any size; two that differ only between
- * the pieces have the same. */
+/* A fingerprint: XXH3 of each shard's length, keys and tensor infos, and of every tensor's bytes up to 16 KiB, of
+ * larger ones four pieces of 4 KiB, from the first bytes to the last. Cheap for files of any size; two that differ only
+ * between the pieces have the same. */
 uint64_t gguf_file_digest(const gguf_file *file);
 
 /* ---- keys ----

@@ -2,9 +2,9 @@
 /* The engine: loads a qwen4exp GGUF and continues token lists.
  *
  * A qsa_model is a file, mapped, with its tokenizer: read-only, shared. A qsa_context is one cache (libqsa's, and the
- * recurrent states beside it) with compute memory and threads; it runs batches of any mix of sequences. A qsa_session is
- * one token list in a context: the caller feeds tokens and samples. On one machine the text does not depend on the chunk
- * size, the thread count or what else is in the batch.
+ * recurrent states beside it) with compute memory and threads; it runs batches of any mix of sequences. A qsa_session
+ * is one token list in a context: the caller feeds tokens and samples. On one machine the text does not depend on the
+ * chunk size, the thread count or what else is in the batch.
  *
  * Every function that can fail returns a qsa_status, leaves everything as it was, and says one line in
  * qsa_engine_error(). */
@@ -47,8 +47,8 @@ typedef struct qsa_model_info {
     uint32_t shards;
     uint64_t file_bytes, tensor_count, parameter_count;
     uint64_t copied_bytes; /* weights that are in memory once more, dequantised or in another order */
-    bool
-        ratios_missing; /* compress_ratios missing or all 0 although indexer tensors exist: taken as 4, other engines run it dense */
+    bool ratios_missing;   /* compress_ratios missing or all 0 although indexer tensors exist: taken as 4, other engines
+                              run it dense */
     const char *main_type; /* type of most weight bytes, e.g. "q8_0" */
     int32_t eos;           /* token id, -1 if none */
 } qsa_model_info;
@@ -60,8 +60,8 @@ qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qs
 void qsa_model_close(qsa_model *model);
 void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info);
 
-/* Norm weights of QSA layer number qsa_layer (0 .. qsa_layers - 1), and which layer of the model that is. They belong to
- * the model. Errors: QSA_E_ARGUMENT. */
+/* Norm weights of QSA layer number qsa_layer (0 .. qsa_layers - 1), and which layer of the model that is. They belong
+ * to the model. Errors: QSA_E_ARGUMENT. */
 qsa_status qsa_model_get_norms(const qsa_model *model, uint32_t qsa_layer, uint32_t *out_layer,
                                qsa_norm_weights *out_norms);
 
@@ -102,8 +102,8 @@ void qsa_context_destroy(qsa_context *context);
 typedef struct qsa_context_stats {
     qsa_counters counters; /* libqsa's */
     qsa_memory_plan plan;  /* libqsa's */
-    /* Tokens that the queries saw, summed over queries and QSA layers: counters.k_rows_read / kv_heads is how many of them
-     * entered attention. In the last layer only batches that give logits have queries. */
+    /* Tokens that the queries saw, summed over queries and QSA layers: counters.k_rows_read / kv_heads is how many of
+     * them entered attention. In the last layer only batches that give logits have queries. */
     uint64_t visible_tokens;
     uint64_t state_bytes;   /* recurrent states with checkpoints, shared ones once, and the token lists */
     uint64_t compute_bytes; /* graphs, their activations and scratch */
@@ -175,11 +175,11 @@ qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t 
                             void (*progress)(void *user, size_t fed), void *user);
 
 /* For measurements only: makes the session `tokens` longer without running the model, so that a depth of hundreds of
- * thousands takes seconds. K, V and index get pseudo-random numbers of the size of projections, through the same steps and
- * commits as real ones; the recurrent states small ones; the list valid ids. The same seed, length and chunk size give the same state.
- * What the session says from there on has no meaning, and takes the time that a session of this length takes.
- * Errors, with nothing changed: QSA_E_ARGUMENT (no session, 0 tokens), QSA_E_FULL, QSA_E_MEMORY, QSA_E_LIMIT (positions),
- * QSA_E_IO (threads). */
+ * thousands takes seconds. K, V and index get pseudo-random numbers of the size of projections, through the same steps
+ * and commits as real ones; the recurrent states small ones; the list valid ids. The same seed, length and chunk size
+ * give the same state. What the session says from there on has no meaning, and takes the time that a session of this
+ * length takes. Errors, with nothing changed: QSA_E_ARGUMENT (no session, 0 tokens), QSA_E_FULL, QSA_E_MEMORY,
+ * QSA_E_LIMIT (positions), QSA_E_IO (threads). */
 qsa_status qsa_session_fill(qsa_session *session, uint64_t tokens, uint64_t seed);
 
 /* What of a wanted list was there already. */
@@ -190,21 +190,22 @@ typedef struct qsa_reuse {
     bool forked;       /* they were another session's, which goes on unchanged */
 } qsa_reuse;
 
-/* Makes the session hold exactly these tokens, and returns the last one's logits [vocabulary] (NULL: none wanted). It keeps
- * what it holds of them, goes back where the lists part, or forks another session of the context with the same anchor that
- * spares more work; the rest is fed. What K, V and index of the common tokens are worth depends on the recurrent states:
- * copies are kept at the end of every feed of more than one token and every 512 tokens at least, up to
- * options.checkpoints (each a recurrent state and one token's logits), thinned so that their gaps grow with the distance
- * from the end; what lies between such a place and the end of the common tokens is computed again. The result is that of a fresh session, bit for bit.
+/* Makes the session hold exactly these tokens, and returns the last one's logits [vocabulary] (NULL: none wanted). It
+ * keeps what it holds of them, goes back where the lists part, or forks another session of the context with the same
+ * anchor that spares more work; the rest is fed. What K, V and index of the common tokens are worth depends on the
+ * recurrent states: copies are kept at the end of every feed of more than one token and every 512 tokens at least, up
+ * to options.checkpoints (each a recurrent state and one token's logits), thinned so that their gaps grow with the
+ * distance from the end; what lies between such a place and the end of the common tokens is computed again. The result
+ * is that of a fresh session, bit for bit.
  *
- * n = 0 makes it empty. out_reuse NULL: not wanted. progress is called after each chunk with the number of tokens that are
- * there. Errors: as qsa_session_feed; what is known beforehand (QSA_E_ARGUMENT, QSA_E_FULL) changes nothing, later ones
- * leave the chunks that were done. */
+ * n = 0 makes it empty. out_reuse NULL: not wanted. progress is called after each chunk with the number of tokens that
+ * are there. Errors: as qsa_session_feed; what is known beforehand (QSA_E_ARGUMENT, QSA_E_FULL) changes nothing, later
+ * ones leave the chunks that were done. */
 qsa_status qsa_session_want(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
                             qsa_reuse *out_reuse, void (*progress)(void *user, size_t there), void *user);
 
-/* A checkpoint at the present end that stays whatever happens after it. One per session; marking again replaces it, going
- * back behind it ends it. Return goes there at once. */
+/* A checkpoint at the present end that stays whatever happens after it. One per session; marking again replaces it,
+ * going back behind it ends it. Return goes there at once. */
 qsa_status qsa_session_mark(qsa_session *session);
 qsa_status qsa_session_return(qsa_session *session); /* QSA_E_ORDER: no mark */
 
@@ -236,17 +237,17 @@ qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *
 
 /* ---- state that survives ---- */
 
-/* A session as a snapshot file: libqsa's parts, the token ids, the recurrent states with the session's checkpoints, and the
- * sampler's random numbers (NULL: none). At any moment path is the old file or the new one, whole. The model is named by a
- * fingerprint: XXH3 of its metadata, its tensor directory and samples of every tensor (all of one up to 16 KiB, of larger
- * ones four times 4 KiB), and how the weights were loaded. Errors: QSA_E_IO, QSA_E_MEMORY. */
+/* A session as a snapshot file: libqsa's parts, the token ids, the recurrent states with the session's checkpoints, and
+ * the sampler's random numbers (NULL: none). At any moment path is the old file or the new one, whole. The model is
+ * named by a fingerprint: XXH3 of its metadata, its tensor directory and samples of every tensor (all of one up to 16
+ * KiB, of larger ones four times 4 KiB), and how the weights were loaded. Errors: QSA_E_IO, QSA_E_MEMORY. */
 qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampler, const char *path);
 
-/* Opens a session as it was saved: it goes on as if it had never been away, bit for bit, also with other threads and chunks;
- * qsa_session_want reuses all that was stored. The sampler (NULL: none) takes over the random numbers if the file has some;
- * its options stay. Bytes are taken for hostile. Errors, with nothing changed: QSA_E_IO; QSA_E_FORMAT (naming the part);
- * QSA_E_UNSUPPORTED (another model, shape, type of K and V or index profile, version: both values); QSA_E_FULL;
- * QSA_E_MEMORY. */
+/* Opens a session as it was saved: it goes on as if it had never been away, bit for bit, also with other threads and
+ * chunks; qsa_session_want reuses all that was stored. The sampler (NULL: none) takes over the random numbers if the
+ * file has some; its options stay. Bytes are taken for hostile. Errors, with nothing changed: QSA_E_IO; QSA_E_FORMAT
+ * (naming the part); QSA_E_UNSUPPORTED (another model, shape, type of K and V or index profile, version: both values);
+ * QSA_E_FULL; QSA_E_MEMORY. */
 qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler *sampler, qsa_session **out_session);
 
 /* ---- the demo checkpoint: the quoter ---- */
@@ -274,8 +275,8 @@ typedef enum qsa_random_type {
     QSA_RANDOM_TYPE_COUNT
 } qsa_random_type;
 
-/* A model of every width of Qwen3.8-Flash-Next with random weights: loading, memory and speed are those of the real shape, what it
- * says means nothing. Its numbers stay of ordinary size in any number of layers. */
+/* A model of every width of Qwen3.8-Flash-Next with random weights: loading, memory and speed are those of the real
+ * shape, what it says means nothing. Its numbers stay of ordinary size in any number of layers. */
 typedef struct qsa_random_model {
     uint32_t layers;      /* 4 .. 1,024, every fourth a QSA layer; default 4 */
     uint32_t experts;     /* 10 .. 4,096 in each layer, of which a token takes ten; default 16 */
@@ -286,12 +287,12 @@ typedef struct qsa_random_model {
 
 void qsa_random_model_init(qsa_random_model *options);
 
-/* Writes it as one GGUF file: the same bytes for the same options (q4_0 excepted, which ggml may round otherwise when it is
- * built for another processor). Takes a few megabytes of memory whatever the size. The file appears under its name when it
- * is complete, and replaces what had it. go_on is called every megabyte or so with the bytes written and those of the
- * whole file; false ends the work and leaves nothing. NULL: never asked. Errors: QSA_E_ARGUMENT (an option, by name),
- * QSA_E_MEMORY, QSA_E_IO (also where the disk has too little room, which is found before anything is written, and after
- * go_on said no). */
+/* Writes it as one GGUF file: the same bytes for the same options (q4_0 excepted, which ggml may round otherwise when
+ * it is built for another processor). Takes a few megabytes of memory whatever the size. The file appears under its
+ * name when it is complete, and replaces what had it. go_on is called every megabyte or so with the bytes written and
+ * those of the whole file; false ends the work and leaves nothing. NULL: never asked. Errors: QSA_E_ARGUMENT (an
+ * option, by name), QSA_E_MEMORY, QSA_E_IO (also where the disk has too little room, which is found before anything is
+ * written, and after go_on said no). */
 qsa_status qsa_random_model_write(const char *path, const qsa_random_model *options,
                                   bool (*go_on)(void *user, uint64_t written, uint64_t bytes), void *user);
 

@@ -84,9 +84,8 @@ static void run_tap(struct ggml_tensor *out, int ith, int nth, void *user)
 {
     (void)nth;
     const tap_params *p = user;
-    if (ith != 0) {
+    if (ith != 0)
         return;
-    }
     const struct ggml_tensor *raw = out->src[5];
     const qsa_tensors tensors = {
         .q = strided(out->src[1]),
@@ -102,9 +101,8 @@ static void run_tap(struct ggml_tensor *out, int ith, int nth, void *user)
 static struct ggml_tensor *tapped(graph_builder *b, const tap_point *point, uint32_t layer, const qsa_ggml_sources *s,
                                   struct ggml_tensor *attention)
 {
-    if (point->tap == NULL) {
+    if (point->tap == NULL)
         return attention;
-    }
     const tap_params params = {*point, layer};
     struct ggml_tensor *sources[] = {s->q, s->k, s->v, s->index_q, s->raw_key};
     return ggml_custom_inplace(b->context, attention, sources, 5, run_tap, 1, keep_params(b, &params, sizeof params));
@@ -123,9 +121,8 @@ static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
         const char *at = (const char *)gate->data + row / heads * gate->nb[2] + row % heads * gate->nb[1];
         const float *g = (const float *)(const void *)at;
         float *x = (float *)out->data + row * dim;
-        for (size_t i = 0; i < dim; i++) {
+        for (size_t i = 0; i < dim; i++)
             x[i] *= sigmoid_f32(g[i]);
-        }
     }
 }
 
@@ -135,20 +132,17 @@ static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
 static uint32_t qsa_layer_of(const model_shape *shape, uint32_t layer)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < layer; i++) {
+    for (uint32_t i = 0; i < layer; i++)
         n += shape->kinds[i] == LAYER_QSA;
-    }
     return n;
 }
 
 static void expand_sources(graph_builder *b, const qsa_ggml_sources *s)
 {
     struct ggml_tensor *const all[] = {s->q, s->k, s->v, s->index_q, s->raw_key};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (all[i] != NULL) {
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i] != NULL)
             ggml_build_forward_expand(b->graph, all[i]);
-        }
-    }
 }
 
 qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
@@ -159,9 +153,8 @@ qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poin
     expand_sources(b, &p.sources);
     struct ggml_tensor *attention = NULL;
     const qsa_status status = qsa_ggml_layer(pass, b->context, qsa_layer_of(b->shape, layer), &p.sources, &attention);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return engine_fail(status, "layer %u: %s", layer, qsa_ggml_pass_detail(pass));
-    }
     attention = tapped(b, tap, layer, &p.sources, attention);
     next_part(b, attention, QSA_PART_QSA_OUTPUT);
     attention = ggml_custom_inplace(b->context, attention, &p.gate, 1, run_gate, GGML_N_TASKS_MAX, NULL);
@@ -175,9 +168,8 @@ qsa_status attention_store(graph_builder *b, qsa_ggml_pass *pass, uint32_t layer
     expand_sources(b, &sources);
     struct ggml_tensor *done = NULL;
     const qsa_status status = qsa_ggml_layer_store(pass, b->context, qsa_layer_of(b->shape, layer), &sources, &done);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return engine_fail(status, "layer %u: %s", layer, qsa_ggml_pass_detail(pass));
-    }
     next_part(b, done, QSA_PART_OTHER);
     return QSA_OK;
 }

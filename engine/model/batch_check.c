@@ -64,9 +64,8 @@ static bool run_alone(trial *t, lone_products *products)
     const enum ggml_type type = column_type(t->rows->type);
     const int64_t inner = t->rows->ne[0], rows = t->rows->ne[1];
     struct ggml_tensor *columns = ggml_new_tensor_2d(t->context, type, inner, COLUMNS);
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < COLUMNS; i++)
         convert_column(t->rows->type, t->x + i * inner, (char *)columns->data + (size_t)i * columns->nb[1], inner);
-    }
     for (int i = 0; i < RANGES; i++) {
         t->found[i] = ggml_new_tensor_2d(t->context, GGML_TYPE_F32, rows, ranges[i].n)->data;
         const lone_product product = {
@@ -74,9 +73,8 @@ static bool run_alone(trial *t, lone_products *products)
             t->rows->data, (const char *)columns->data + (size_t)ranges[i].first * columns->nb[1],
             rows,          ranges[i].n,
             t->found[i],   (size_t)rows};
-        if (!lone_product_run(products, 0, &product)) {
+        if (!lone_product_run(products, 0, &product))
             return false;
-        }
     }
     return true;
 }
@@ -90,17 +88,14 @@ static verdict compare(const trial *t)
 {
     const size_t rows = (size_t)t->rows->ne[1];
     verdict found = EQUAL;
-    for (size_t i = 0; i < COLUMNS * rows; i++) {
-        if (!isfinite(t->found[0][i])) {
+    for (size_t i = 0; i < COLUMNS * rows; i++)
+        if (!isfinite(t->found[0][i]))
             return NOT_FINITE;
-        }
-    }
     for (int i = 1; i < RANGES; i++) {
         const float *expected = t->found[0] + (size_t)ranges[i].first * rows;
         if (memcmp(expected, t->found[i], (size_t)ranges[i].n * rows * sizeof *expected) != 0) {
-            if (ranges[i].n >= LEAST_COLUMNS) {
+            if (ranges[i].n >= LEAST_COLUMNS)
                 return DIFFERENT;
-            }
             found = EQUAL_FROM_LEAST;
         }
     }
@@ -110,9 +105,8 @@ static verdict compare(const trial *t)
 static verdict run_trial(trial *t, lone_products *products)
 {
     const verdict in_a_graph = run_in_a_graph(t) ? compare(t) : DIFFERENT;
-    if (in_a_graph == DIFFERENT || in_a_graph == NOT_FINITE) {
+    if (in_a_graph == DIFFERENT || in_a_graph == NOT_FINITE)
         return in_a_graph;
-    }
     const verdict alone = run_alone(t, products) ? compare(t) : DIFFERENT;
     return alone > in_a_graph ? alone : in_a_graph;
 }
@@ -136,11 +130,9 @@ static bool is_quick(enum ggml_type type)
     static const enum ggml_type quick[] = {
         GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
         GGML_TYPE_Q8_0, GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
-    for (size_t i = 0; i < sizeof quick / sizeof quick[0]; i++) {
-        if (quick[i] == type) {
+    for (size_t i = 0; i < sizeof quick / sizeof quick[0]; i++)
+        if (quick[i] == type)
             return true;
-        }
-    }
     return false;
 }
 
@@ -157,12 +149,10 @@ static verdict try_in(struct ggml_context *c, const struct ggml_tensor *matrix, 
 {
     trial t = {.context = c, .rows = rows_of(c, matrix), .x = x};
     const verdict found = run_trial(&t, products);
-    if (found == DIFFERENT || found == NOT_FINITE) {
+    if (found == DIFFERENT || found == NOT_FINITE)
         return found;
-    }
-    if (!is_quick(matrix->type)) {
+    if (!is_quick(matrix->type))
         return EQUAL_FROM_LEAST; /* for all that is known */
-    }
     t.rows = random_rows(c, matrix, x);
     return run_trial(&t, products);
 }
@@ -191,9 +181,8 @@ static qsa_status check_matrix(const struct ggml_tensor *matrix, lone_products *
                            "weights as f32 may do",
                            ggml_type_name(matrix->type));
     }
-    if (found == EQUAL_FROM_LEAST) {
+    if (found == EQUAL_FROM_LEAST)
         out_least_columns[matrix->type] = LEAST_COLUMNS;
-    }
     return QSA_OK;
 }
 
@@ -210,11 +199,9 @@ typedef struct kinds {
 /* Kernels are chosen by type and inner length. A model with more kinds than fit has some checked twice. */
 static bool is_new(kinds *seen, const struct ggml_tensor *t)
 {
-    for (int i = 0; i < seen->n; i++) {
-        if (seen->at[i].type == t->type && seen->at[i].inner == t->ne[0]) {
+    for (int i = 0; i < seen->n; i++)
+        if (seen->at[i].type == t->type && seen->at[i].inner == t->ne[0])
             return false;
-        }
-    }
     if (seen->n < MAX_KINDS) {
         seen->at[seen->n].type = t->type;
         seen->at[seen->n++].inner = t->ne[0];
@@ -227,15 +214,12 @@ qsa_status batch_check(struct ggml_context *weights, int64_t *out_least_columns)
     lone_products *products = NULL;
     qsa_status status = lone_products_create(1, &products);
     kinds seen = {.n = 0};
-    for (int i = 0; i < GGML_TYPE_COUNT; i++) {
+    for (int i = 0; i < GGML_TYPE_COUNT; i++)
         out_least_columns[i] = 1;
-    }
     for (struct ggml_tensor *t = ggml_get_first_tensor(weights); t != NULL && status == QSA_OK;
-         t = ggml_get_next_tensor(weights, t)) {
-        if (is_new(&seen, t)) {
+         t = ggml_get_next_tensor(weights, t))
+        if (is_new(&seen, t))
             status = check_matrix(t, products, out_least_columns);
-        }
-    }
     lone_products_destroy(products);
     return status;
 }

@@ -6,11 +6,11 @@
 #include <ggml.h>
 #include <qsa/status.h>
 
-/* For each type and inner length among the matrices of the context: multiplies the first rows of one matrix, and random rows
- * of its kind, in a graph and as lone products, by the same columns in batches of several sizes, and compares bits. A few
- * milliseconds for each.
- * out_least_columns [GGML_TYPE_COUNT]: 1 where fewer than LEAST_COLUMNS have the same bits too, otherwise LEAST_COLUMNS.
- * Errors: QSA_E_UNSUPPORTED naming the type, QSA_E_NONFINITE naming the matrix, QSA_E_MEMORY. */
+/* For each type and inner length among the matrices of the context: multiplies the first rows of one matrix, and random
+ * rows of its kind, in a graph and as lone products, by the same columns in batches of several sizes, and compares
+ * bits. A few milliseconds for each. out_least_columns [GGML_TYPE_COUNT]: 1 where fewer than LEAST_COLUMNS have the
+ * same bits too, otherwise LEAST_COLUMNS. Errors: QSA_E_UNSUPPORTED naming the type, QSA_E_NONFINITE naming the matrix,
+ * QSA_E_MEMORY. */
 qsa_status batch_check(struct ggml_context *weights, int64_t *out_least_columns);
 
 #endif

@@ -47,9 +47,8 @@ static struct ggml_tensor *repeated(graph_builder *b, struct ggml_tensor *x)
 
 struct ggml_tensor *matrix_product(graph_builder *b, struct ggml_tensor *weights, struct ggml_tensor *x)
 {
-    if (x->ne[1] >= b->weights->least_columns[weights->type]) {
+    if (x->ne[1] >= b->weights->least_columns[weights->type])
         return ggml_mul_mat(b->context, weights, x);
-    }
     struct ggml_tensor *product = ggml_mul_mat(b->context, weights, repeated(b, x));
     return ggml_view_2d(b->context, product, product->ne[0], x->ne[1], product->nb[1], 0);
 }
@@ -66,9 +65,8 @@ static void run_entrance(struct ggml_tensor *out, int ith, int nth, void *user)
     (void)out;
     (void)nth;
     const entrance *at = user;
-    if (ith == 0) {
+    if (ith == 0)
         part_clock_enter(at->clock, at->part);
-    }
 }
 
 void next_part(graph_builder *b, struct ggml_tensor *done, qsa_model_part next)

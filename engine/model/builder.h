@@ -25,8 +25,8 @@ typedef struct batch_layout {
     size_t count;
 } batch_layout;
 
-/* Bounds of what one layer adds to a graph: nodes with all their paddings and views, and parameters of custom nodes. The
- * largest layer has about 95 nodes and 600 bytes. */
+/* Bounds of what one layer adds to a graph: nodes with all their paddings and views, and parameters of custom nodes.
+ * The largest layer has about 95 nodes and 600 bytes. */
 enum { LAYER_NODES = 128, LAYER_PARAMS_BYTES = 2048 };
 
 typedef struct graph_builder {

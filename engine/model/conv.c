@@ -26,13 +26,11 @@ static void conv_segment(const conv_options *o, const batch_segment *segment, co
         for (uint32_t k = 0; k < o->taps; k++) {
             const float *w = o->weights + (size_t)k * channels;
             const float *from = input_row(x, tail, channels, tail_rows, t - (int64_t)(o->taps - 1 - k) * o->dilation);
-            for (size_t i = c.begin; i < c.end; i++) {
+            for (size_t i = c.begin; i < c.end; i++)
                 to[i] = k == 0 ? w[i] * from[i] : to[i] + w[i] * from[i];
-            }
         }
-        for (size_t i = c.begin; i < c.end; i++) {
+        for (size_t i = c.begin; i < c.end; i++)
             to[i] *= sigmoid_f32(to[i]);
-        }
     }
     for (int64_t r = 0; r < tail_rows; r++) {
         const float *from = input_row(x, tail, channels, tail_rows, n - tail_rows + r);

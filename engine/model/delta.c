@@ -23,9 +23,8 @@ static void run_unit(struct ggml_tensor *out, int ith, int nth, void *user)
         const size_t head = i % heads;
         float *x = (float *)out->data + i / heads * d->channels + head * d->dim;
         const float scale = 1.0f / sqrtf(dot_f32(x, x, d->dim) + L2_EPS) * (head < d->key_heads ? q_scale : 1.0f);
-        for (size_t j = 0; j < d->dim; j++) {
+        for (size_t j = 0; j < d->dim; j++)
             x[j] *= scale;
-        }
     }
 }
 
@@ -81,11 +80,9 @@ static inline void add_answers(answers *a, size_t v, vec s, const delta_token *t
 static inline answers ask(const float *s, const delta_token *t, size_t dim)
 {
     answers a = {0};
-    for (size_t i = 0; i < dim; i++) {
-        for (size_t v = 0; v < COLUMN_VECS; v++) {
+    for (size_t i = 0; i < dim; i++)
+        for (size_t v = 0; v < COLUMN_VECS; v++)
             add_answers(&a, v, vec_load(s + i * STATE_COLUMNS + v * VEC), t, i);
-        }
-    }
     return a;
 }
 
@@ -153,18 +150,16 @@ static void run_head(const recurrence_params *p, const batch_segment *segment, s
     for (size_t done = 0; done < segment->tokens; done += strip.count) {
         const size_t token = segment->first + done, left = segment->tokens - done;
         strip.count = left < STRIP ? left : STRIP;
-        for (size_t i = 0; i < strip.count; i++) {
+        for (size_t i = 0; i < strip.count; i++)
             strip.tokens[i] = token_of(p, out, token + i, head);
-        }
         strip.v = (const float *)out->src[0]->data + token * d->channels + ((size_t)2 * d->key_heads + head) * d->dim;
         strip.out = (float *)out->data + token * d->inner + head * d->dim;
         for (size_t block = blocks.begin; block < blocks.end; block++) {
             const size_t first = block * STATE_COLUMNS, columns = d->dim - first;
-            if (columns >= STATE_COLUMNS) {
+            if (columns >= STATE_COLUMNS)
                 run_block(d, &strip, s + block * block_floats, first, STATE_COLUMNS);
-            } else {
+            else
                 run_block(d, &strip, s + block * block_floats, first, columns);
-            }
         }
     }
 }
@@ -197,9 +192,8 @@ static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
     for (size_t row = rows.begin; row < rows.end; row++) {
         float *o = (float *)out->data + row * p->dim;
         const float factor = rms_factor(o, p->dim, p->eps);
-        for (size_t i = 0; i < p->dim; i++) {
+        for (size_t i = 0; i < p->dim; i++)
             o[i] = o[i] * factor * p->norm[i] * sigmoid_f32(z[row * p->dim + i]);
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of one element, and sums over a row, for our own graph nodes.
  *
- * Plain IEEE operations in a fixed order and nothing of libm, so that compilers may vectorise the loops around them while
- * a result depends neither on the vector width nor on where in a batch an element stands. */
+ * Plain IEEE operations in a fixed order and nothing of libm, so that compilers may vectorise the loops around them
+ * while a result depends neither on the vector width nor on where in a batch an element stands. */
 #ifndef QSA_ENGINE_MODEL_ELEMENTWISE_H
 #define QSA_ENGINE_MODEL_ELEMENTWISE_H
 
@@ -15,9 +15,9 @@ enum { SUM_LANES = 16 };
 
 /* ---- e^x ----
  *
- * x is clamped to where the result is a normal number. n = round(x / ln 2) by a number whose addition rounds to an integer;
- * r = x - n ln 2, with ln 2 in two parts of which the first is short enough that n times it is exact; |r| <= ln 2 / 2; a
- * polynomial of r, 1e-7 from e^r; n enters as an exponent. */
+ * x is clamped to where the result is a normal number. n = round(x / ln 2) by a number whose addition rounds to an
+ * integer; r = x - n ln 2, with ln 2 in two parts of which the first is short enough that n times it is exact; |r| <=
+ * ln 2 / 2; a polynomial of r, 1e-7 from e^r; n enters as an exponent. */
 #define EXP_LEAST (-87.0f)
 #define EXP_MOST 88.0f
 #define EXP_LOG2E 1.44269504f
@@ -60,12 +60,10 @@ static inline float sigmoid_f32(float x)
 static inline float sum_lanes(const float lanes[SUM_LANES])
 {
     float eight[8], four[4];
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         eight[i] = lanes[i] + lanes[i + 8];
-    }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         four[i] = eight[i] + eight[i + 4];
-    }
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
@@ -73,14 +71,11 @@ static inline float dot_f32(const float *a, const float *b, size_t n)
 {
     float lanes[SUM_LANES] = {0};
     size_t i = 0;
-    for (; i + SUM_LANES <= n; i += SUM_LANES) {
-        for (size_t l = 0; l < SUM_LANES; l++) {
+    for (; i + SUM_LANES <= n; i += SUM_LANES)
+        for (size_t l = 0; l < SUM_LANES; l++)
             lanes[l] += a[i + l] * b[i + l];
-        }
-    }
-    for (size_t l = 0; i + l < n; l++) {
+    for (size_t l = 0; i + l < n; l++)
         lanes[l] += a[i + l] * b[i + l];
-    }
     return sum_lanes(lanes);
 }
 

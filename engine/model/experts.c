@@ -13,13 +13,11 @@ void experts_choose(const float *probabilities, size_t count, int32_t *out_chose
     size_t kept = 0;
     for (size_t e = 0; e < count; e++) {
         const float p = probabilities[e];
-        if (kept == n && !(p > probabilities[out_chosen[n - 1]])) {
+        if (kept == n && !(p > probabilities[out_chosen[n - 1]]))
             continue; /* an equal one that comes later loses */
-        }
         size_t at = kept < n ? kept++ : n - 1;
-        for (; at > 0 && p > probabilities[out_chosen[at - 1]]; at--) {
+        for (; at > 0 && p > probabilities[out_chosen[at - 1]]; at--)
             out_chosen[at] = out_chosen[at - 1];
-        }
         out_chosen[at] = (int32_t)e;
     }
 }
@@ -30,9 +28,8 @@ static void run_choose(struct ggml_tensor *out, int ith, int nth, void *user)
     const struct ggml_tensor *p = out->src[0];
     const size_t experts = (size_t)p->ne[0], used = (size_t)out->ne[0];
     const share tokens = share_of((size_t)out->ne[1], ith, nth);
-    for (size_t t = tokens.begin; t < tokens.end; t++) {
+    for (size_t t = tokens.begin; t < tokens.end; t++)
         experts_choose((const float *)p->data + t * experts, experts, (int32_t *)out->data + t * used, used);
-    }
 }
 
 static struct ggml_tensor *choose(graph_builder *b, struct ggml_tensor *probabilities)
@@ -48,15 +45,13 @@ static void combine_token(const float *said, const int32_t *places, const float 
                           size_t dim, float *y)
 {
     float total = 0.0f;
-    for (size_t r = 0; r < used; r++) {
+    for (size_t r = 0; r < used; r++)
         total += p[chosen[r]];
-    }
     for (size_t r = 0; r < used; r++) {
         const float weight = p[chosen[r]] / total;
         const float *from = said + (size_t)places[r] * dim;
-        for (size_t i = 0; i < dim; i++) {
+        for (size_t i = 0; i < dim; i++)
             y[i] = r == 0 ? weight * from[i] : y[i] + weight * from[i];
-        }
     }
 }
 
@@ -75,9 +70,8 @@ static void run_combine(struct ggml_tensor *out, int ith, int nth, void *user)
         combine_token(out->src[SOURCE_SAID]->data, place + t * used, (const float *)p->data + t * (size_t)p->ne[0],
                       (const int32_t *)chosen->data + t * used, used, dim, y);
         const float weight = sigmoid_f32(gate[t]);
-        for (size_t i = 0; i < dim; i++) {
+        for (size_t i = 0; i < dim; i++)
             y[i] += weight * shared[t * dim + i];
-        }
     }
 }
 
@@ -93,9 +87,8 @@ static struct ggml_tensor *said_by_experts(graph_builder *b, const expert_weight
     struct ggml_tensor *columns = group_columns(b, first, x, groups);
     struct ggml_tensor *gate = grouped_product(b, first, columns, groups, PRODUCT_GATE);
     if (w->gate_up == NULL) {
-        if (column_type(w->up->type) != columns->type) {
+        if (column_type(w->up->type) != columns->type)
             columns = group_columns(b, w->up, x, groups);
-        }
         up = grouped_product(b, w->up, columns, groups, PRODUCT_UP);
     }
     columns = swiglu_columns(b, w->down, gate, up);

@@ -72,9 +72,8 @@ uint32_t forward_threads(uint32_t asked)
 static qsa_status start_threads(forward *f)
 {
     const qsa_status status = thread_probe((uint32_t)f->threads - 1);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     struct ggml_threadpool_params params = ggml_threadpool_params_default(f->threads);
     params.poll = 0; /* idle workers sleep */
     fenv_t callers;
@@ -101,12 +100,10 @@ static void enter_phase(void *user, uint32_t phase)
 static qsa_status create_pass(forward *f, const qsa_cache *cache)
 {
     const qsa_status status = qsa_ggml_pass_create(cache, &f->pass);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return engine_fail(status, "the QSA layers: %s", qsa_status_name(status));
-    }
-    if (f->clock != NULL) {
+    if (f->clock != NULL)
         qsa_ggml_pass_observe(f->pass, enter_phase, f->clock);
-    }
     return QSA_OK;
 }
 
@@ -114,26 +111,21 @@ qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32
                           part_clock *clock, forward **out_forward)
 {
     forward *f = calloc(1, sizeof *f);
-    if (f == NULL) {
+    if (f == NULL)
         return no_memory("a forward pass", sizeof *f);
-    }
     f->model = model;
     f->threads = (int)forward_threads(threads);
     f->clock = clock;
     qsa_status status = create_pass(f, cache);
     f->allocator = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    if (status == QSA_OK && f->allocator == NULL) {
+    if (status == QSA_OK && f->allocator == NULL)
         status = no_memory("an allocator", 0);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = start_threads(f);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = lone_products_create(f->threads, &f->products);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = reserve(f, chunk);
-    }
     if (status != QSA_OK) {
         forward_destroy(f);
         return status;
@@ -144,15 +136,12 @@ qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32
 
 void forward_destroy(forward *f)
 {
-    if (f == NULL) {
+    if (f == NULL)
         return;
-    }
-    if (f->pool != NULL) {
+    if (f->pool != NULL)
         ggml_threadpool_free(f->pool);
-    }
-    if (f->allocator != NULL) {
+    if (f->allocator != NULL)
         ggml_gallocr_free(f->allocator);
-    }
     for (size_t i = 0; i < KEPT_GRAPHS; i++) {
         ggml_free(f->kept[i].context);
         free(f->kept[i].meta);
@@ -174,9 +163,8 @@ uint64_t forward_bytes(const forward *f)
 {
     const size_t each = meta_bytes(f) + graph_params_bytes(&f->model->shape);
     uint64_t bytes = ggml_gallocr_get_buffer_size(f->allocator, 0) + f->work_bytes + lone_products_bytes(f->products);
-    for (size_t i = 0; i < KEPT_GRAPHS; i++) {
+    for (size_t i = 0; i < KEPT_GRAPHS; i++)
         bytes += f->kept[i].meta == NULL ? 0 : each;
-    }
     return bytes;
 }
 
@@ -203,9 +191,8 @@ static kept_graph *find_graph(forward *f, const forward_batch *batch)
 {
     kept_graph *oldest = &f->kept[0];
     for (size_t i = 0; i < KEPT_GRAPHS; i++) {
-        if (serves(&f->kept[i], batch)) {
+        if (serves(&f->kept[i], batch))
             return &f->kept[i];
-        }
         oldest = f->kept[i].used < oldest->used ? &f->kept[i] : oldest;
     }
     oldest->used = 0;
@@ -214,9 +201,8 @@ static kept_graph *find_graph(forward *f, const forward_batch *batch)
 
 static void forget_graphs(forward *f)
 {
-    for (size_t i = 0; i < KEPT_GRAPHS; i++) {
+    for (size_t i = 0; i < KEPT_GRAPHS; i++)
         f->kept[i].used = 0;
-    }
 }
 
 static qsa_status make_room(const forward *f, kept_graph *g)
@@ -224,24 +210,20 @@ static qsa_status make_room(const forward *f, kept_graph *g)
     const size_t meta = meta_bytes(f), params = graph_params_bytes(&f->model->shape);
     ggml_free(g->context);
     g->context = NULL;
-    if (g->meta == NULL) {
+    if (g->meta == NULL)
         g->meta = malloc(meta);
-    }
-    if (g->params == NULL) {
+    if (g->params == NULL)
         g->params = malloc(params);
-    }
-    if (g->meta != NULL && g->params != NULL) {
+    if (g->meta != NULL && g->params != NULL)
         g->context = ggml_init((struct ggml_init_params){meta, g->meta, true});
-    }
     return g->context == NULL ? no_memory("a graph", meta + params) : QSA_OK;
 }
 
 static qsa_status build(forward *f, kept_graph *g, const forward_batch *batch)
 {
     const qsa_status status = make_room(f, g);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     g->graph = ggml_new_graph_custom(g->context, graph_nodes(&f->model->shape), false);
     graph_builder builder = {
         .shape = &f->model->shape,
@@ -271,15 +253,13 @@ static qsa_status allocate(forward *f, kept_graph *g)
         f->allocator = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
         return no_memory("the activations of a batch; a smaller chunk needs less", 0);
     }
-    if (ggml_gallocr_get_buffer_size(f->allocator, 0) != before) {
+    if (ggml_gallocr_get_buffer_size(f->allocator, 0) != before)
         forget_graphs(f); /* the buffer has moved from under them */
-    }
     g->plan = ggml_graph_plan(g->graph, f->threads, f->pool);
     if (g->plan.work_size > f->work_bytes) {
         void *grown = realloc(f->work, g->plan.work_size);
-        if (grown == NULL) {
+        if (grown == NULL)
             return no_memory("scratch", g->plan.work_size);
-        }
         f->work = grown;
         f->work_bytes = g->plan.work_size;
     }
@@ -289,9 +269,8 @@ static qsa_status allocate(forward *f, kept_graph *g)
 static qsa_status new_graph(forward *f, kept_graph *g, const forward_batch *batch)
 {
     qsa_status status = build(f, g, batch);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = allocate(f, g);
-    }
     g->tokens = batch->tokens;
     g->wanted = batch->wanted_count;
     g->tapped = batch->tap != NULL;
@@ -303,9 +282,8 @@ static qsa_status new_graph(forward *f, kept_graph *g, const forward_batch *batc
 /* Input tensors that no node reads are not allocated. */
 static void fill(struct ggml_tensor *tensor, const void *ids, size_t n)
 {
-    if (tensor != NULL && tensor->data != NULL && ids != NULL) {
+    if (tensor != NULL && tensor->data != NULL && ids != NULL)
         memcpy(tensor->data, ids, n * sizeof(int32_t));
-    }
 }
 
 qsa_status forward_prepare(forward *f, const forward_batch *batch)
@@ -313,9 +291,8 @@ qsa_status forward_prepare(forward *f, const forward_batch *batch)
     kept_graph *g = find_graph(f, batch);
     if (g->used == 0) {
         const qsa_status status = new_graph(f, g, batch);
-        if (status != QSA_OK) {
+        if (status != QSA_OK)
             return status;
-        }
     }
     g->used = ++f->batches;
     f->now = g;
@@ -339,13 +316,11 @@ qsa_status forward_run(forward *f, qsa_step *step, const float **out_logits)
     const enum ggml_status computed = ggml_graph_compute(f->now->graph, &f->now->plan);
     fesetenv(&callers);
     part_clock_enter(f->clock, QSA_PART_OTHER);
-    if (computed != GGML_STATUS_SUCCESS) {
+    if (computed != GGML_STATUS_SUCCESS)
         return engine_fail(QSA_E_IO, "the graph was not computed: %s", ggml_status_to_string(computed));
-    }
     const qsa_status status = qsa_ggml_pass_status(f->pass);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return engine_fail(status, "%s", qsa_ggml_pass_detail(f->pass));
-    }
     *out_logits = f->now->ends.logits == NULL ? NULL : f->now->ends.logits->data;
     return QSA_OK;
 }

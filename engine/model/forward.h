@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory and threads of the forward pass.
  *
- * A batch goes in two steps: prepare finds or builds the graph and allocates all it needs, so it does all that can fail for
- * want of memory; run computes it within a step of libqsa.
+ * A batch goes in two steps: prepare finds or builds the graph and allocates all it needs, so it does all that can fail
+ * for want of memory; run computes it within a step of libqsa.
  *
- * A graph depends on how many tokens a batch has and how many logits are wanted of it, on nothing else. The last few are
- * kept, so that token after token runs the same one. All share one buffer of activations: only one runs at a time, and none
- * expects anything there from an earlier run. */
+ * A graph depends on how many tokens a batch has and how many logits are wanted of it, on nothing else. The last few
+ * are kept, so that token after token runs the same one. All share one buffer of activations: only one runs at a time,
+ * and none expects anything there from an earlier run. */
 #ifndef QSA_ENGINE_MODEL_FORWARD_H
 #define QSA_ENGINE_MODEL_FORWARD_H
 
@@ -25,12 +25,12 @@ typedef struct forward_batch {
     const qsa_tap *tap; /* NULL: none; otherwise the same one in every batch */
 } forward_batch;
 
-/* How many threads are started where so many are asked for: no more than the machine has processors (but four always), as
- * more would only wait for each other. No result depends on it. */
+/* How many threads are started where so many are asked for: no more than the machine has processors (but four always),
+ * as more would only wait for each other. No result depends on it. */
 uint32_t forward_threads(uint32_t asked);
 
-/* Reserves memory for batches of chunk tokens. clock, unless NULL, is told of each part as it begins; it must outlive the
- * pass. Errors: QSA_E_MEMORY, QSA_E_IO (threads). */
+/* Reserves memory for batches of chunk tokens. clock, unless NULL, is told of each part as it begins; it must outlive
+ * the pass. Errors: QSA_E_MEMORY, QSA_E_IO (threads). */
 qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32_t chunk, uint32_t threads,
                           part_clock *clock, forward **out_forward);
 void forward_destroy(forward *f);

@@ -36,9 +36,8 @@ static struct ggml_tensor *first_residual(graph_builder *b, struct ggml_tensor *
 
 static void add_ngram_input(graph_builder *b, struct ggml_tensor *residual, forward_graph *g)
 {
-    if (b->weights->ngram_rows == NULL) {
+    if (b->weights->ngram_rows == NULL)
         return;
-    }
     next_part(b, residual, QSA_PART_NGRAM);
     g->ngram_rows = input_ids(b, (int64_t)b->shape->ngram.heads * b->tokens);
     struct ggml_tensor *rows = ggml_get_rows(b->context, b->weights->ngram_rows, g->ngram_rows);
@@ -65,9 +64,8 @@ static qsa_status add_mixer(graph_builder *b, qsa_ggml_pass *pass, const tap_poi
         *out_y = delta_layer(b, layer, x);
         return QSA_OK;
     }
-    if (states_only && tap->tap == NULL) {
+    if (states_only && tap->tap == NULL)
         return attention_store(b, pass, layer, x);
-    }
     return attention_layer(b, pass, tap, layer, x, out_y);
 }
 
@@ -102,16 +100,13 @@ static qsa_status add_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poi
     next_part(b, r, QSA_PART_HYPER);
     hyper_input mixer = read_for(b, &w->hyper_mixer, r, is_qsa ? QSA_PART_QSA_PROJECTIONS : QSA_PART_DELTA);
     const qsa_status status = add_mixer(b, pass, tap, layer, wanted == 0, mixer.x, &y);
-    if (status != QSA_OK || y == NULL) {
+    if (status != QSA_OK || y == NULL)
         return status;
-    }
     next_part(b, y, QSA_PART_HYPER);
-    if (wanted == 0) {
+    if (wanted == 0)
         return QSA_OK;
-    }
-    if (wanted < b->tokens) {
+    if (wanted < b->tokens)
         narrow(b, g, &r, &mixer, &y);
-    }
     r = hyper_write(b, r, &mixer, y);
     const hyper_input experts = read_for(b, &w->hyper_experts, r, QSA_PART_EXPERTS);
     y = experts_layer(b, layer, experts.x);
@@ -143,13 +138,11 @@ qsa_status graph_build(graph_builder *b, qsa_ggml_pass *pass, const tap_point *t
     add_ngram_input(b, residual, &g);
     for (uint32_t layer = 0; layer <= last; layer++) {
         const qsa_status status = add_layer(b, pass, tap, layer, layer == last ? wanted : b->tokens, &g, &residual);
-        if (status != QSA_OK) {
+        if (status != QSA_OK)
             return status;
-        }
     }
-    if (wanted > 0) {
+    if (wanted > 0)
         add_head(b, residual, &g);
-    }
     *out_graph = g;
     return QSA_OK;
 }

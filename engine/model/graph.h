@@ -20,8 +20,8 @@ typedef struct forward_graph {
 size_t graph_nodes(const model_shape *shape);
 size_t graph_params_bytes(const model_shape *shape);
 
-/* Builds the graph of b->tokens tokens into b->graph. Of the last layer it has only what the states of later tokens and the
- * wanted logits depend on; a tap sees all tokens in every layer. Errors: those of qsa_ggml_layer. */
+/* Builds the graph of b->tokens tokens into b->graph. Of the last layer it has only what the states of later tokens and
+ * the wanted logits depend on; a tap sees all tokens in every layer. Errors: those of qsa_ggml_layer. */
 qsa_status graph_build(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t wanted,
                        forward_graph *out_graph);
 

@@ -43,25 +43,21 @@ grouping grouping_of(const struct ggml_tensor *groups)
 static void run_group(struct ggml_tensor *out, int ith, int nth, void *user)
 {
     (void)nth;
-    if (ith != 0) {
+    if (ith != 0)
         return;
-    }
     const int32_t experts = *(const int32_t *)user, *chosen = out->src[0]->data;
     const int32_t pairs = (int32_t)ggml_nelements(out->src[0]);
     int32_t *first = groups_first(out), *pair = first + experts + 1, *place = pair + pairs;
     groups_head *head = out->data;
     head->experts = experts;
     head->pairs = pairs;
-    for (int i = 0; i < GROUPED_PRODUCTS; i++) {
+    for (int i = 0; i < GROUPED_PRODUCTS; i++)
         atomic_store(&head->taken[i], 0);
-    }
     memset(first, 0, ((size_t)experts + 1) * sizeof *first);
-    for (int32_t p = 0; p < pairs; p++) {
+    for (int32_t p = 0; p < pairs; p++)
         first[chosen[p] + 1]++;
-    }
-    for (int32_t e = 0; e < experts; e++) {
+    for (int32_t e = 0; e < experts; e++)
         first[e + 1] += first[e];
-    }
     for (int32_t p = 0; p < pairs; p++) {
         place[p] = first[chosen[p]]++;
         pair[place[p]] = p;
@@ -106,9 +102,8 @@ static char *column_at(const struct ggml_tensor *columns, size_t i)
 
 static void clear_more(struct ggml_tensor *out, int ith)
 {
-    if (ith == 0) {
+    if (ith == 0)
         memset(column_at(out, pairs_of(out)), 0, (LEAST_COLUMNS - 1) * out->nb[1]);
-    }
 }
 
 static void run_group_columns(struct ggml_tensor *out, int ith, int nth, void *user)
@@ -148,9 +143,8 @@ static void run_swiglu_columns(struct ggml_tensor *out, int ith, int nth, void *
         for (size_t begin = 0; begin < width; begin += RUN) {
             const size_t n = width - begin < RUN ? width - begin : RUN;
             float said[RUN];
-            for (size_t j = 0; j < n; j++) {
+            for (size_t j = 0; j < n; j++)
                 said[j] = g[begin + j] * sigmoid_f32(g[begin + j]) * u[begin + j];
-            }
             convert_column(matrix, said, column_at(out, i) + ggml_row_size(out->type, (int64_t)begin), (int64_t)n);
         }
     }
@@ -197,9 +191,8 @@ static void run_piece(struct ggml_tensor *out, int ith, const product_params *ru
     const bool is_computed = lone_product_run(run->products, ith, &product);
     assert(is_computed); /* batch_check tried it */
     (void)is_computed;
-    for (size_t i = 0; !is_full && i < p->n; i++) {
+    for (size_t i = 0; !is_full && i < p->n; i++)
         memcpy(to + i * stride, few + i * p->rows, p->rows * sizeof *few);
-    }
 }
 
 static piece piece_at(size_t expert, size_t row, size_t place, size_t all_rows, size_t end)

@@ -24,9 +24,8 @@ static void run_norm(struct ggml_tensor *out, int ith, int nth, void *user)
         const float *w = p->weights + row % streams * dim;
         float *to = (float *)out->data + row * dim;
         const float factor = rms_factor(from, dim, p->eps);
-        for (size_t i = 0; i < dim; i++) {
+        for (size_t i = 0; i < dim; i++)
             to[i] = from[i] * factor * w[i];
-        }
     }
 }
 
@@ -39,18 +38,14 @@ struct ggml_tensor *norm_streams(graph_builder *b, const float *weights, struct 
 /* x = mean over streams of sigmoid(u) * n, for the elements [begin, end) of one token. */
 static void mix_block(const float *u, const float *n, size_t dim, size_t streams, size_t begin, size_t end, float *x)
 {
-    for (size_t i = begin; i < end; i++) {
+    for (size_t i = begin; i < end; i++)
         x[i] = sigmoid_f32(u[i]) * n[i];
-    }
-    for (size_t s = 1; s < streams; s++) {
-        for (size_t i = begin; i < end; i++) {
+    for (size_t s = 1; s < streams; s++)
+        for (size_t i = begin; i < end; i++)
             x[i] += sigmoid_f32(u[s * dim + i]) * n[s * dim + i];
-        }
-    }
     const float scale = 1.0f / (float)streams;
-    for (size_t i = begin; i < end; i++) {
+    for (size_t i = begin; i < end; i++)
         x[i] *= scale;
-    }
 }
 
 static void run_mix(struct ggml_tensor *out, int ith, int nth, void *user)
@@ -83,18 +78,16 @@ static void run_squash(struct ggml_tensor *out, int ith, int nth, void *user)
 
 hyper_input hyper_read(graph_builder *b, const hyper_weights *weights, struct ggml_tensor *residual)
 {
-    if (weights->up_turned != NULL) {
+    if (weights->up_turned != NULL)
         return hyper_read_low(b, weights, residual);
-    }
     struct ggml_tensor *n = norm_streams(b, weights->norm, residual);
     struct ggml_tensor *low = matrix_product(b, weights->down, n);
     low = ggml_custom_inplace(b->context, low, NULL, 0, run_squash, GGML_N_TASKS_MAX,
                               keep_params(b, &b->shape->streams, sizeof b->shape->streams));
     struct ggml_tensor *sources[] = {matrix_product(b, weights->up, low), n};
     hyper_input input = {custom_node(b, b->shape->embedding, n->ne[1], 1, sources, 2, run_mix, NULL), NULL};
-    if (weights->inject != NULL) {
+    if (weights->inject != NULL)
         input.gains = matrix_product(b, weights->inject, n);
-    }
     return input;
 }
 
@@ -112,9 +105,8 @@ static void run_add(struct ggml_tensor *out, int ith, int nth, void *user)
         const float *gain_at =
             (const float *)gains->data + row / streams * (gains->nb[1] / sizeof(float)) + row % streams;
         const float gain = 2.0f * sigmoid_f32(*gain_at / (float)streams);
-        for (size_t i = 0; i < dim; i++) {
+        for (size_t i = 0; i < dim; i++)
             to[i] += gain * from[i];
-        }
     }
 }
 

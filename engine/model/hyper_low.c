@@ -33,12 +33,12 @@ static piece piece_at(size_t i, size_t tokens, size_t items, int nth)
 static inline void ask_for_next_tile(const float *elements, size_t wide, size_t n)
 {
     const uintptr_t later = (uintptr_t)elements + TILE * wide * sizeof *elements;
-    for (size_t byte = 0; byte < n * sizeof *elements; byte += LINE_BYTES) {
+    for (size_t byte = 0; byte < n * sizeof *elements; byte += LINE_BYTES)
         __builtin_prefetch((const void *)(later + byte), 0, 2);
-    }
 }
 
-/* ---- what is seen of a token: silu((D n) / streams) [rank], J n [streams or none], the norm's factors [streams] ---- */
+/* ---- what is seen of a token: silu((D n) / streams) [rank], J n [streams or none], the norm's factors [streams] ----
+ */
 
 /* Elements of n that stay in the first-level cache, for all tokens of a tile. */
 enum { STRIP = 512 };
@@ -64,9 +64,8 @@ static inline void add_products(dots *d, const float *const *rows, const float *
 {
     for (size_t r = 0; r < ROWS; r++) {
         const vec w = vec_load_some(rows[r] + at, n);
-        for (size_t c = 0; c < columns; c++) {
+        for (size_t c = 0; c < columns; c++)
             d->sums[r][c] = vec_fma(w, vec_load(x + c * STRIP + at), d->sums[r][c]);
-        }
     }
 }
 
@@ -77,27 +76,20 @@ static inline void add_strip(const float *const *rows, const float *x, size_t co
 {
     dots d[SUM_VECS];
     for (size_t r = 0; r < ROWS; r++) {
-        for (size_t c = 0; c < columns; c++) {
-            for (size_t v = 0; v < SUM_VECS; v++) {
+        for (size_t c = 0; c < columns; c++)
+            for (size_t v = 0; v < SUM_VECS; v++)
                 d[v].sums[r][c] = vec_load(sums[c][r] + v * VEC);
-            }
-        }
     }
     size_t i = 0;
-    for (; i + SUM_LANES <= n; i += SUM_LANES) {
-        for (size_t v = 0; v < SUM_VECS; v++) {
+    for (; i + SUM_LANES <= n; i += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECS; v++)
             add_products(&d[v], rows, x, columns, i + v * VEC, VEC);
-        }
-    }
-    for (size_t v = 0; i + v * VEC < n; v++) {
+    for (size_t v = 0; i + v * VEC < n; v++)
         add_products(&d[v], rows, x, columns, i + v * VEC, n - i - v * VEC);
-    }
     for (size_t r = 0; r < ROWS; r++) {
-        for (size_t c = 0; c < columns; c++) {
-            for (size_t v = 0; v < SUM_VECS; v++) {
+        for (size_t c = 0; c < columns; c++)
+            for (size_t v = 0; v < SUM_VECS; v++)
                 vec_store(sums[c][r] + v * VEC, d[v].sums[r][c]);
-            }
-        }
     }
 }
 
@@ -115,12 +107,10 @@ static void norm_strip(tile *t, const float *norm, size_t first, size_t n)
         const float *from = t->residual + i * t->wide + first;
         const float factor = t->factors[i][first / t->dim];
         ask_for_next_tile(from, t->wide, n);
-        for (size_t k = 0; k < n; k++) {
+        for (size_t k = 0; k < n; k++)
             t->n[i][k] = from[k] * factor * norm[first + k];
-        }
-        for (size_t k = n; k % SUM_LANES != 0; k++) {
+        for (size_t k = n; k % SUM_LANES != 0; k++)
             t->n[i][k] = 0.0f;
-        }
     }
 }
 
@@ -134,12 +124,10 @@ static void see_strip(tile *t, const see_params *p, share groups, size_t first, 
             rows[r] = (row < p->rank ? p->down + row * t->wide : p->inject + (row - p->rank) * t->wide) + first;
         }
         size_t i = 0;
-        for (; i + COLUMNS <= t->tokens; i += COLUMNS) {
+        for (; i + COLUMNS <= t->tokens; i += COLUMNS)
             add_strip(rows, t->n[i], COLUMNS, n, &t->sums[g][i]);
-        }
-        for (; i < t->tokens; i++) {
+        for (; i < t->tokens; i++)
             add_strip(rows, t->n[i], 1, n, &t->sums[g][i]);
-        }
     }
 }
 
@@ -153,25 +141,20 @@ static void write_seen(const tile *t, const see_params *p, share groups, float *
             const float sum = sum_lanes(t->sums[row / ROWS][i][row % ROWS]), low = sum / (float)streams;
             seen[row] = row < p->rank ? low * sigmoid_f32(low) : sum;
         }
-        if (begin == 0) {
+        if (begin == 0)
             memcpy(seen + p->rows, t->factors[i], streams * sizeof *seen);
-        }
     }
 }
 
 static void see_tile(tile *t, const see_params *p, share groups)
 {
-    for (size_t i = 0; i < t->tokens; i++) {
-        for (size_t first = 0; first < t->wide; first += t->dim) {
+    for (size_t i = 0; i < t->tokens; i++)
+        for (size_t first = 0; first < t->wide; first += t->dim)
             t->factors[i][first / t->dim] = rms_factor(t->residual + i * t->wide + first, t->dim, p->eps);
-        }
-    }
     memset(t->sums + groups.begin, 0, (groups.end - groups.begin) * sizeof t->sums[0]);
-    for (size_t first = 0; first < t->wide; first += t->dim) {
-        for (size_t k = 0; k < t->dim; k += STRIP) {
+    for (size_t first = 0; first < t->wide; first += t->dim)
+        for (size_t k = 0; k < t->dim; k += STRIP)
             see_strip(t, p, groups, first + k, t->dim - k < STRIP ? t->dim - k : STRIP);
-        }
-    }
 }
 
 static void run_see(struct ggml_tensor *out, int ith, int nth, void *user)
@@ -221,9 +204,8 @@ static inline void clear(vec x[PAIR][BLOCK_VECS], size_t n)
 #pragma GCC unroll 2
     for (size_t i = 0; i < n; i++) {
 #pragma GCC unroll 16
-        for (size_t v = 0; v < BLOCK_VECS; v++) {
+        for (size_t v = 0; v < BLOCK_VECS; v++)
             x[i][v] = vec_of(0.0f);
-        }
     }
 }
 
@@ -237,9 +219,8 @@ static inline void up_block(const float *up, const mix_params *p, const mix_toke
         for (size_t v = 0; v < BLOCK_VECS; v++) {
             const vec w = vec_load(up + k * TURNED + v * VEC);
 #pragma GCC unroll 2
-            for (size_t i = 0; i < n; i++) {
+            for (size_t i = 0; i < n; i++)
                 u[i][v] = vec_fma(w, vec_of(t->seen[i * t->seen_floats + k]), u[i][v]);
-            }
         }
     }
 }
@@ -277,9 +258,8 @@ static inline void mix_block(const mix_params *p, const mix_tokens *t, size_t n,
 #pragma GCC unroll 2
     for (size_t i = 0; i < n; i++) {
 #pragma GCC unroll 16
-        for (size_t v = 0; v < BLOCK_VECS; v++) {
+        for (size_t v = 0; v < BLOCK_VECS; v++)
             vec_store_some(t->out + i * t->dim + first + v * VEC, columns_left(columns, v), x[i][v] * scale);
-        }
     }
 }
 
@@ -305,13 +285,12 @@ static void mix_columns(const mix_params *p, struct ggml_tensor *out, const piec
     for (size_t done = 0; done < piece->tokens; done += n) {
         const mix_tokens t = tokens_from(out, piece->token + done);
         n = columns >= TURNED && piece->tokens - done >= PAIR ? PAIR : 1;
-        if (columns < TURNED) {
+        if (columns < TURNED)
             mix_block(p, &t, 1, first, columns);
-        } else if (n == PAIR) {
+        else if (n == PAIR)
             mix_block(p, &t, PAIR, first, TURNED);
-        } else {
+        else
             mix_block(p, &t, 1, first, TURNED);
-        }
     }
 }
 
@@ -321,9 +300,8 @@ static void run_mix(struct ggml_tensor *out, int ith, int nth, void *user)
     const share work = share_of(piece_count(tokens, nth), ith, nth);
     for (size_t i = work.begin; i < work.end; i++) {
         const piece piece = piece_at(i, tokens, blocks, nth);
-        for (size_t block = piece.part.begin; block < piece.part.end; block++) {
+        for (size_t block = piece.part.begin; block < piece.part.end; block++)
             mix_columns(user, out, &piece, block * TURNED);
-        }
     }
 }
 
@@ -340,9 +318,8 @@ void hyper_turn(const model_shape *shape, const float *up, float *out)
     memset(out, 0, hyper_turned_floats(shape) * sizeof *out);
     for (size_t row = 0; row < shape->streams * dim; row++) {
         const size_t block = row / dim * blocks_of(dim) + row % dim / TURNED;
-        for (size_t k = 0; k < rank; k++) {
+        for (size_t k = 0; k < rank; k++)
             out[(block * rank + k) * TURNED + row % dim % TURNED] = up[row * rank + k];
-        }
     }
 }
 
@@ -366,8 +343,7 @@ hyper_input hyper_read_low(graph_builder *b, const hyper_weights *weights, struc
     struct ggml_tensor *sources[] = {residual, seen};
     hyper_input input = {
         custom_node(b, residual->ne[0], tokens, 1, sources, 2, run_mix, keep_params(b, &mix, sizeof mix)), NULL};
-    if (weights->inject != NULL) {
+    if (weights->inject != NULL)
         input.gains = ggml_view_2d(b->context, seen, streams, tokens, seen->nb[1], (size_t)rank * sizeof(float));
-    }
     return input;
 }

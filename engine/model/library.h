@@ -11,8 +11,8 @@
 void matrix_library_init(void);
 
 /* ggml's blocked product gives a column the same bits in every batch from this many columns on; with fewer it uses
- * another kernel, for some types with other bits. Measured for f32, bf16, f16 and every quantised type, 2 to 512 columns, 1 to
- * 3 threads. */
+ * another kernel, for some types with other bits. Measured for f32, bf16, f16 and every quantised type, 2 to 512
+ * columns, 1 to 3 threads. */
 #if defined(__ARM_NEON)
 enum { LEAST_COLUMNS = 4 };
 #else

@@ -29,9 +29,8 @@ static size_t context_bytes(void)
 qsa_status lone_products_create(int threads, lone_products **out_products)
 {
     lone_products *p = calloc(1, sizeof *p + (size_t)threads * sizeof p->graphs[0]);
-    if (p == NULL) {
+    if (p == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for the products of %d threads", threads);
-    }
     p->threads = threads;
     const struct ggml_threadpool_params one = ggml_threadpool_params_default(1);
     for (int i = 0; i < threads; i++) {
@@ -49,14 +48,12 @@ qsa_status lone_products_create(int threads, lone_products **out_products)
 
 void lone_products_destroy(lone_products *products)
 {
-    if (products == NULL) {
+    if (products == NULL)
         return;
-    }
     for (int i = 0; i < products->threads; i++) {
         ggml_free(products->graphs[i].context);
-        if (products->graphs[i].pool != NULL) {
+        if (products->graphs[i].pool != NULL)
             ggml_threadpool_free(products->graphs[i].pool);
-        }
     }
     free(products);
 }
@@ -74,11 +71,10 @@ enum ggml_type column_type(enum ggml_type matrix)
 void convert_column(enum ggml_type matrix, const float *x, void *out, int64_t n)
 {
     const enum ggml_type type = column_type(matrix);
-    if (type == GGML_TYPE_F32) {
+    if (type == GGML_TYPE_F32)
         memcpy(out, x, (size_t)n * sizeof *x);
-    } else {
+    else
         ggml_get_type_traits_cpu(type)->from_float(x, out, n);
-    }
 }
 
 static struct ggml_tensor *leaf(struct ggml_context *c, enum ggml_type type, int64_t inner, int64_t n, const void *data)

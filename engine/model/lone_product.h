@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A product that one thread computes for itself, in the middle of a graph: ggml's own kernels, for work whose sizes are known
- * only when the graph runs. */
+/* A product that one thread computes for itself, in the middle of a graph: ggml's own kernels, for work whose sizes are
+ * known only when the graph runs. */
 #ifndef QSA_ENGINE_MODEL_LONE_PRODUCT_H
 #define QSA_ENGINE_MODEL_LONE_PRODUCT_H
 
@@ -31,8 +31,8 @@ typedef struct lone_product {
 enum ggml_type column_type(enum ggml_type matrix);
 void convert_column(enum ggml_type matrix, const float *x, void *out, int64_t n);
 
-/* False if this ggml needs memory for such a product that we do not have; then nothing was computed. A column's result is the
- * same bits in any number of columns that batch_check found equal. */
+/* False if this ggml needs memory for such a product that we do not have; then nothing was computed. A column's result
+ * is the same bits in any number of columns that batch_check found equal. */
 bool lone_product_run(lone_products *products, int part, const lone_product *product);
 
 #endif

@@ -25,9 +25,8 @@ static void describe_tensors(const gguf_file *file, qsa_model_info *info)
         bytes[t->type] += t->bytes;
     }
     int main_type = 0;
-    for (int type = 1; type < GGML_TYPE_COUNT; type++) {
+    for (int type = 1; type < GGML_TYPE_COUNT; type++)
         main_type = bytes[type] > bytes[main_type] ? type : main_type;
-    }
     info->tensor_count = gguf_file_tensor_count(file);
     info->main_type = ggml_type_name((enum ggml_type)main_type);
 }
@@ -79,35 +78,28 @@ static qsa_status describe(qsa_model *model)
 static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights storage)
 {
     qsa_status status = gguf_file_open(path, &model->file);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = model_shape_read(model->file, &model->shape);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = tokenizer_from_keys(model->file, model->shape.vocabulary, &model->tokens, &model->info.tokenizer);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = model_weights_bind(model->file, &model->shape, storage, &model->weights);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = batch_check(model->weights.context, model->weights.least_columns);
-    }
     return status == QSA_OK ? describe(model) : status;
 }
 
 qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model)
 {
-    if (path == NULL || out_model == NULL) {
+    if (path == NULL || out_model == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: path or out_model is NULL");
-    }
     const qsa_weights storage = options == NULL ? QSA_WEIGHTS_NATIVE : options->weights;
-    if (storage != QSA_WEIGHTS_NATIVE && storage != QSA_WEIGHTS_F32) {
+    if (storage != QSA_WEIGHTS_NATIVE && storage != QSA_WEIGHTS_F32)
         return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: unknown storage of weights %d", (int)storage);
-    }
     matrix_library_init();
     qsa_model *model = calloc(1, sizeof *model);
-    if (model == NULL) {
+    if (model == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for a model");
-    }
     model->storage = storage;
     const qsa_status status = open_parts(model, path, storage);
     if (status != QSA_OK) {
@@ -120,9 +112,8 @@ qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qs
 
 void qsa_model_close(qsa_model *model)
 {
-    if (model == NULL) {
+    if (model == NULL)
         return;
-    }
     model_weights_free(&model->weights);
     tokenizer_destroy(model->tokens);
     gguf_file_close(model->file);
@@ -156,9 +147,8 @@ qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t len
     static const tokenizer_specials recognised[] = {[QSA_SPECIALS_NONE] = TOKENIZER_SPECIALS_NONE,
                                                     [QSA_SPECIALS_ALL] = TOKENIZER_SPECIALS_ALL,
                                                     [QSA_SPECIALS_USER_DEFINED] = TOKENIZER_SPECIALS_USER_DEFINED};
-    if ((size_t)specials >= sizeof recognised / sizeof recognised[0]) {
+    if ((size_t)specials >= sizeof recognised / sizeof recognised[0])
         return engine_fail(QSA_E_ARGUMENT, "%d is no choice of special tokens", (int)specials);
-    }
     return tokenizer_encode(model->tokens, text, length, recognised[specials], out_tokens, out_n);
 }
 

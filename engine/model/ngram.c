@@ -44,9 +44,8 @@ static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
         const float gate = gate_of(key + row * dim, query + row * dim, dim);
         const float *from = (const float *)value->data + row / streams * dim;
         float *to = (float *)out->data + row * dim;
-        for (size_t i = 0; i < dim; i++) {
+        for (size_t i = 0; i < dim; i++)
             to[i] = gate * from[i];
-        }
     }
 }
 
@@ -57,9 +56,8 @@ static void run_add(struct ggml_tensor *out, int ith, int nth, void *user)
     const float *gated = out->src[1]->data, *conv = out->src[2]->data;
     float *residual = out->data;
     const share work = share_of((size_t)ggml_nelements(out), ith, nth);
-    for (size_t i = work.begin; i < work.end; i++) {
+    for (size_t i = work.begin; i < work.end; i++)
         residual[i] += gated[i] + conv[i];
-    }
 }
 
 struct ggml_tensor *ngram_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *residual,

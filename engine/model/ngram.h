@@ -10,8 +10,8 @@
  * reads as EOS. */
 void ngram_rows(const ngram_shape *shape, const int32_t *history, int32_t *out_rows);
 
-/* rows [E, tokens]: the table rows of each token, one after the other. Returns the residual [E, streams, tokens] with the
- * embedding added, in place. */
+/* rows [E, tokens]: the table rows of each token, one after the other. Returns the residual [E, streams, tokens] with
+ * the embedding added, in place. */
 struct ggml_tensor *ngram_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *residual,
                                 struct ggml_tensor *rows);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of the model the time goes to. At any moment between start and stop one part is on; every moment belongs to
- * exactly one, so the parts add up to the whole. */
+/* Which part of the model the time goes to. At any moment between start and stop one part is on; every moment belongs
+ * to exactly one, so the parts add up to the whole. */
 #ifndef QSA_ENGINE_MODEL_PART_CLOCK_H
 #define QSA_ENGINE_MODEL_PART_CLOCK_H
 

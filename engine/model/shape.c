@@ -35,15 +35,12 @@ static qsa_status read_count(const gguf_file *file, const char *name, uint32_t m
 {
     uint32_t value = 0;
     const qsa_status status = gguf_file_u32(file, key(name).text, &value);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
-    if (value == 0) {
+    if (value == 0)
         return refuse_key(name, "is 0");
-    }
-    if (value > most) {
+    if (value > most)
         return engine_fail(QSA_E_LIMIT, "qwen4exp.%s is %u, at most %u is supported", name, value, most);
-    }
     *out_value = value;
     return QSA_OK;
 }
@@ -58,9 +55,8 @@ static qsa_status read_counts(const gguf_file *file, const count_key *keys, size
 {
     for (size_t i = 0; i < n; i++) {
         const qsa_status status = read_count(file, keys[i].name, keys[i].most, keys[i].out_value);
-        if (status != QSA_OK) {
+        if (status != QSA_OK)
             return status;
-        }
     }
     return QSA_OK;
 }
@@ -79,22 +75,18 @@ static qsa_status read_sizes(const gguf_file *file, model_shape *s)
         {"expert_shared_feed_forward_length", MODEL_MAX_WIDTH, &s->shared_width},
     };
     qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = gguf_file_f32(file, key("attention.layer_norm_rms_epsilon").text, &s->eps);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
-    if (s->streams < 2) {
+    if (s->streams < 2)
         return refuse_key("hyper_connection.count", "is 1, expected more");
-    }
     if (s->experts_used > s->experts) {
         return engine_fail(QSA_E_FORMAT, "qwen4exp.expert_used_count is %u, but there are %u experts", s->experts_used,
                            s->experts);
     }
-    if (!(s->eps > 0)) {
+    if (!(s->eps > 0))
         return refuse_key("attention.layer_norm_rms_epsilon", "is not above 0");
-    }
     return QSA_OK;
 }
 
@@ -103,9 +95,8 @@ static qsa_status read_sizes(const gguf_file *file, model_shape *s)
 static qsa_status read_interval(const gguf_file *file, uint32_t *out_interval)
 {
     *out_interval = DEFAULT_INTERVAL;
-    if (!has(file, "full_attention_interval")) {
+    if (!has(file, "full_attention_interval"))
         return QSA_OK;
-    }
     return read_count(file, "full_attention_interval", MODEL_MAX_LAYERS, out_interval);
 }
 
@@ -113,16 +104,14 @@ static qsa_status read_kinds(const gguf_file *file, model_shape *s)
 {
     uint32_t interval = 0;
     qsa_status status = read_interval(file, &interval);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     const bool listed = has(file, "attention.recurrent_layers");
     bool recurrent[MODEL_MAX_LAYERS];
     if (listed) {
         status = gguf_file_bools(file, key("attention.recurrent_layers").text, recurrent, s->layers);
-        if (status != QSA_OK) {
+        if (status != QSA_OK)
             return status;
-        }
     }
     for (uint32_t i = 0; i < s->layers; i++) {
         const bool by_interval = (i + 1) % interval != 0;
@@ -136,9 +125,8 @@ static qsa_status read_kinds(const gguf_file *file, model_shape *s)
         s->kinds[i] = is_recurrent ? LAYER_DELTA_NET : LAYER_QSA;
         s->qsa_layers += s->kinds[i] == LAYER_QSA;
     }
-    if (s->qsa_layers == 0) {
+    if (s->qsa_layers == 0)
         return engine_fail(QSA_E_FORMAT, "none of the %u layers is a QSA layer", s->layers);
-    }
     return QSA_OK;
 }
 
@@ -148,14 +136,12 @@ static qsa_status read_ratio(const gguf_file *file, model_shape *s)
     uint32_t ratios[MODEL_MAX_LAYERS] = {0};
     if (has(file, "attention.compress_ratios")) {
         const qsa_status status = gguf_file_u32s(file, key("attention.compress_ratios").text, ratios, s->layers);
-        if (status != QSA_OK) {
+        if (status != QSA_OK)
             return status;
-        }
     }
     uint32_t found = 0;
-    for (uint32_t i = 0; i < s->layers; i++) {
+    for (uint32_t i = 0; i < s->layers; i++)
         found = ratios[i] != 0 ? ratios[i] : found;
-    }
     s->ratios_missing = found == 0;
     s->qsa.ratio = s->ratios_missing ? DEFAULT_RATIO : found;
     for (uint32_t i = 0; i < s->layers && !s->ratios_missing; i++) {
@@ -180,34 +166,27 @@ static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn)
     const char *type = "none";
     if (has(file, "rope.scaling.type")) {
         const qsa_status status = gguf_file_string(file, key("rope.scaling.type").text, &type);
-        if (status != QSA_OK) {
+        if (status != QSA_OK)
             return status;
-        }
     }
-    if (strcmp(type, "none") == 0) {
+    if (strcmp(type, "none") == 0)
         return QSA_OK;
-    }
     if (strcmp(type, "yarn") != 0) {
         return engine_fail(QSA_E_UNSUPPORTED, "qwen4exp.rope.scaling.type is \"%.40s\", supported are none and yarn",
                            type);
     }
     uint32_t original_context = 0;
     qsa_status status = gguf_file_f32(file, key("rope.scaling.factor").text, &yarn->factor);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_count(file, "rope.scaling.original_context_length", 1 << 24, &original_context);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = optional_f32(file, "rope.scaling.yarn_beta_fast", &yarn->beta_fast);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = optional_f32(file, "rope.scaling.yarn_beta_slow", &yarn->beta_slow);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = optional_f32(file, "rope.scaling.yarn_attn_factor", &yarn->attention_factor);
-    }
-    if (status == QSA_OK && !(yarn->factor > 0)) {
+    if (status == QSA_OK && !(yarn->factor > 0))
         status = refuse_key("rope.scaling.factor", "is not above 0");
-    }
     yarn->original_context = (float)original_context; /* below 2^24, so exact */
     return status;
 }
@@ -216,18 +195,14 @@ static qsa_status read_rope(const gguf_file *file, model_shape *s)
 {
     uint32_t sections[SECTIONS];
     qsa_status status = read_count(file, "rope.dimension_count", QSA_MAX_DIM, &s->qsa.rotary_dim);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = gguf_file_f32(file, key("rope.freq_base").text, &s->qsa.theta);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = gguf_file_u32s(file, key("rope.dimension_sections").text, sections, SECTIONS);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
-    if (sections[3] != 0) {
+    if (sections[3] != 0)
         return engine_fail(QSA_E_FORMAT, "qwen4exp.rope.dimension_sections ends in %u, expected 0", sections[3]);
-    }
     memcpy(s->qsa.sections, sections, sizeof s->qsa.sections);
     return read_yarn(file, &s->qsa.yarn);
 }
@@ -246,15 +221,12 @@ static qsa_status read_qsa(const gguf_file *file, model_shape *s)
     };
     qsa_config_init(&s->qsa);
     qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_rope(file, s);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_ratio(file, s);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     if (value_dim != s->qsa.head_dim) {
         return engine_fail(QSA_E_FORMAT, "qwen4exp.attention.value_length is %u, but key_length is %u", value_dim,
                            s->qsa.head_dim);
@@ -276,9 +248,8 @@ static qsa_status read_delta(const gguf_file *file, delta_shape *d)
         {"ssm.inner_size", MODEL_MAX_WIDTH, &d->inner},
     };
     const qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     if ((uint64_t)d->value_heads * d->dim != d->inner) {
         return engine_fail(QSA_E_FORMAT,
                            "qwen4exp.ssm.inner_size is %u, but time_step_rank %u times state_size %u is %llu", d->inner,
@@ -298,17 +269,14 @@ static qsa_status read_ngram_layers(const gguf_file *file, model_shape *s)
 {
     size_t n = 0;
     qsa_status status = gguf_file_length(file, key("ple.layers").text, &n);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
-    if (n > s->layers) {
+    if (n > s->layers)
         return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.layers lists %zu layers of %u", n, s->layers);
-    }
     uint32_t listed[MODEL_MAX_LAYERS];
     status = gguf_file_u32s(file, key("ple.layers").text, listed, n);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     for (size_t i = 0; i < n; i++) {
         if (listed[i] >= s->layers || s->has_ngram[listed[i]]) {
             return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.layers names layer %u, which %s", listed[i],
@@ -330,15 +298,12 @@ static qsa_status read_ngram_sizes(const gguf_file *file, const model_shape *s, 
         {"embedding_length_per_layer_input", MODEL_MAX_WIDTH, &g->dim},
     };
     qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = gguf_file_u32(file, key("ple.eos_token_id").text, &eos);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
-    if (g->size < 2) {
+    if (g->size < 2)
         return refuse_key("ple.ngram_size", "is 1, expected at least 2");
-    }
     if (eos >= s->vocabulary) {
         return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.eos_token_id is %u, but the vocabulary has %u tokens", eos,
                            s->vocabulary);
@@ -379,24 +344,19 @@ static qsa_status check_ngram_numbers(const model_shape *s, const ngram_shape *g
 
 static qsa_status read_ngram(const gguf_file *file, model_shape *s)
 {
-    if (!has(file, "ple.layers")) {
+    if (!has(file, "ple.layers"))
         return QSA_OK;
-    }
     qsa_status status = read_ngram_layers(file, s);
-    if (status != QSA_OK || s->ngram_layers == 0) {
+    if (status != QSA_OK || s->ngram_layers == 0)
         return status;
-    }
     ngram_shape *g = &s->ngram;
     status = read_ngram_sizes(file, s, g);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = gguf_file_u64s(file, key("ple.layer_multipliers").text, g->multipliers, g->size);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = gguf_file_u64s(file, key("ple.head_offsets").text, g->offsets, g->heads);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = gguf_file_u64s(file, key("ple.head_vocab_sizes").text, g->sizes, g->heads);
-    }
     return status == QSA_OK ? check_ngram_numbers(s, g) : status;
 }
 
@@ -406,9 +366,8 @@ static qsa_status check_architecture(const gguf_file *file)
 {
     const char *architecture = NULL;
     const qsa_status status = gguf_file_string(file, "general.architecture", &architecture);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     if (strcmp(architecture, "qwen4exp") != 0) {
         return engine_fail(QSA_E_UNSUPPORTED, "the file's architecture is \"%.40s\", supported is qwen4exp",
                            architecture);
@@ -420,12 +379,10 @@ static qsa_status check_architecture(const gguf_file *file)
 static qsa_status read_vocabulary(const gguf_file *file, model_shape *s)
 {
     const gguf_file_tensor *embedding = gguf_file_find(file, "token_embd.weight");
-    if (embedding == NULL) {
+    if (embedding == NULL)
         return engine_fail(QSA_E_FORMAT, "tensor token_embd.weight is missing");
-    }
-    if (embedding->dims[1] > INT32_MAX) {
+    if (embedding->dims[1] > INT32_MAX)
         return engine_fail(QSA_E_LIMIT, "token_embd.weight has %lld rows", (long long)embedding->dims[1]);
-    }
     s->vocabulary = (uint32_t)embedding->dims[1];
     return QSA_OK;
 }
@@ -434,23 +391,17 @@ qsa_status model_shape_read(const gguf_file *file, model_shape *out_shape)
 {
     memset(out_shape, 0, sizeof *out_shape);
     qsa_status status = check_architecture(file);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_vocabulary(file, out_shape);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_sizes(file, out_shape);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_kinds(file, out_shape);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_qsa(file, out_shape);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_delta(file, &out_shape->delta);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_ngram(file, out_shape);
-    }
     return status;
 }

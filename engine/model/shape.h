@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a qwen4exp file's keys say (SPEC section 8), every one checked: all numbers here fit together, and libqsa accepts
- * the QSA shape. */
+/* What a qwen4exp file's keys say (SPEC section 8), every one checked: all numbers here fit together, and libqsa
+ * accepts the QSA shape. */
 #ifndef QSA_ENGINE_MODEL_SHAPE_H
 #define QSA_ENGINE_MODEL_SHAPE_H
 

@@ -26,9 +26,8 @@ static size_t ngram_floats(const model_shape *s, uint32_t layer)
 size_t state_conv_offset(const model_shape *shape, uint32_t layer)
 {
     size_t offset = 0;
-    for (uint32_t i = 0; i < layer; i++) {
+    for (uint32_t i = 0; i < layer; i++)
         offset += conv_floats(shape, i) + matrix_floats(shape, i) + ngram_floats(shape, i);
-    }
     return offset;
 }
 

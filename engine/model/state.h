@@ -2,9 +2,9 @@
 /* The recurrent state of one token list, all layers: what delta nets, convolutions and the n-gram history keep from
  * token to token. Its size does not depend on the number of tokens.
  *
- * Layout of the floats, layer by layer: a delta net's convolution tail [taps - 1][channels], oldest token first, then its
- * matrices [value heads][D / 32][D of k][32 of v] (where D is no multiple of 32 the last block has columns of zeros); an
- * n-gram embedding's convolution tail [(taps - 1) * n-gram size][streams * E]. */
+ * Layout of the floats, layer by layer: a delta net's convolution tail [taps - 1][channels], oldest token first, then
+ * its matrices [value heads][D / 32][D of k][32 of v] (where D is no multiple of 32 the last block has columns of
+ * zeros); an n-gram embedding's convolution tail [(taps - 1) * n-gram size][streams * E]. */
 #ifndef QSA_ENGINE_MODEL_STATE_H
 #define QSA_ENGINE_MODEL_STATE_H
 

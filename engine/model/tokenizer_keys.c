@@ -11,9 +11,8 @@ static qsa_status read_spans(const gguf_file *file, const char *key, text_span *
 {
     size_t n = 0;
     qsa_status status = gguf_file_length(file, key, &n);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     const char **strings = calloc(n + 1, sizeof *strings);
     text_span *spans = calloc(n + 1, sizeof *spans);
     if (strings == NULL || spans == NULL) {
@@ -22,9 +21,8 @@ static qsa_status read_spans(const gguf_file *file, const char *key, text_span *
         return engine_fail(QSA_E_MEMORY, "no memory for the %zu strings of %s", n, key);
     }
     status = gguf_file_strings(file, key, strings, n);
-    for (size_t i = 0; status == QSA_OK && i < n; i++) {
+    for (size_t i = 0; status == QSA_OK && i < n; i++)
         spans[i] = (text_span){strings[i], strlen(strings[i])};
-    }
     free(strings);
     if (status != QSA_OK) {
         free(spans);
@@ -39,13 +37,11 @@ static qsa_status read_types(const gguf_file *file, size_t n, int32_t **out_type
 {
     const char *key = "tokenizer.ggml.token_type";
     *out_types = NULL;
-    if (!gguf_file_has(file, key)) {
+    if (!gguf_file_has(file, key))
         return QSA_OK;
-    }
     int32_t *types = calloc(n + 1, sizeof *types);
-    if (types == NULL) {
+    if (types == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for %zu token types", n);
-    }
     const qsa_status status = gguf_file_i32s(file, key, types, n);
     if (status != QSA_OK) {
         free(types);
@@ -58,17 +54,14 @@ static qsa_status read_types(const gguf_file *file, size_t n, int32_t **out_type
 static qsa_status read_end_token(const gguf_file *file, const char *key, bool *out_has, int32_t *out_id)
 {
     *out_has = gguf_file_has(file, key);
-    if (!*out_has) {
+    if (!*out_has)
         return QSA_OK;
-    }
     uint32_t id = 0;
     const qsa_status status = gguf_file_u32(file, key, &id);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
-    if (id > INT32_MAX) {
+    if (id > INT32_MAX)
         return engine_fail(QSA_E_FORMAT, "%s is %u, which is no token", key, id);
-    }
     *out_id = (int32_t)id;
     return QSA_OK;
 }
@@ -76,12 +69,10 @@ static qsa_status read_end_token(const gguf_file *file, const char *key, bool *o
 static qsa_status read_ends(const gguf_file *file, tokenizer_input *input)
 {
     qsa_status status = read_end_token(file, "tokenizer.ggml.bos_token_id", &input->has_bos, &input->bos);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_end_token(file, "tokenizer.ggml.eos_token_id", &input->has_eos, &input->eos);
-    }
-    if (status == QSA_OK && gguf_file_has(file, "tokenizer.ggml.add_bos_token")) {
+    if (status == QSA_OK && gguf_file_has(file, "tokenizer.ggml.add_bos_token"))
         status = gguf_file_bool(file, "tokenizer.ggml.add_bos_token", &input->add_bos);
-    }
     return status;
 }
 
@@ -89,9 +80,8 @@ static qsa_status check_model(const gguf_file *file)
 {
     const char *model = NULL;
     const qsa_status status = gguf_file_string(file, "tokenizer.ggml.model", &model);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     if (strcmp(model, "gpt2") != 0) {
         return engine_fail(QSA_E_UNSUPPORTED, "tokenizer.ggml.model is \"%.40s\", supported is gpt2 (byte-level BPE)",
                            model);
@@ -109,12 +99,10 @@ static qsa_status create(const gguf_file *file, uint32_t vocabulary, const text_
     int32_t *types = NULL;
     text_span *merges = NULL;
     qsa_status status = read_types(file, token_count, &types);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_spans(file, "tokenizer.ggml.merges", &merges, &input->merge_count);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_ends(file, input);
-    }
     if (status == QSA_OK) {
         input->tokens = tokens;
         input->token_count = token_count;
@@ -134,19 +122,15 @@ qsa_status tokenizer_from_keys(const gguf_file *file, uint32_t vocabulary, token
     text_span *tokens = NULL;
     size_t token_count = 0;
     qsa_status status = check_model(file);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = gguf_file_string(file, "tokenizer.ggml.pre", &input.pre);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_spans(file, "tokenizer.ggml.tokens", &tokens, &token_count);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     status = create(file, vocabulary, tokens, token_count, &input, out_tokenizer);
     free(tokens);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         *out_pre = input.pre;
-    }
     return status;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A vector of floats as wide as the compiler may use, for loops of our own nodes that a compiler left alone keeps in memory
- * instead of in registers.
+/* A vector of floats as wide as the compiler may use, for loops of our own nodes that a compiler left alone keeps in
+ * memory instead of in registers.
  *
- * Vectors run across independent results, or hold the SUM_LANES partial sums of a dot product; so the width cannot be seen
- * in a result. Where the target has no fused multiply-add, fmaf gives the same bits, slowly. */
+ * Vectors run across independent results, or hold the SUM_LANES partial sums of a dot product; so the width cannot be
+ * seen in a result. Where the target has no fused multiply-add, fmaf gives the same bits, slowly. */
 #ifndef QSA_ENGINE_MODEL_VEC_H
 #define QSA_ENGINE_MODEL_VEC_H
 
@@ -40,9 +40,8 @@ static inline void vec_store(float *to, vec v)
 /* Of n elements; the rest are 0. */
 static inline vec vec_load_some(const float *from, size_t n)
 {
-    if (n >= VEC) {
+    if (n >= VEC)
         return vec_load(from);
-    }
     vec v = {0};
     memcpy(&v, from, n * sizeof *from);
     return v;
@@ -68,9 +67,8 @@ static inline vec vec_fma(vec a, vec b, vec c)
 #elif defined(__aarch64__)
     return (vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
-    for (int i = 0; i < VEC; i++) {
+    for (int i = 0; i < VEC; i++)
         c[i] = fmaf(a[i], b[i], c[i]);
-    }
     return c;
 #endif
 }

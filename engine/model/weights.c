@@ -30,11 +30,10 @@ typedef struct tensor_name {
 static tensor_name full_name(const binder *b, const char *name)
 {
     tensor_name full;
-    if (b->layer < 0) {
+    if (b->layer < 0)
         snprintf(full.text, sizeof full.text, "%s", name);
-    } else {
+    else
         snprintf(full.text, sizeof full.text, "blk.%d.%s", b->layer, name);
-    }
     return full;
 }
 
@@ -76,9 +75,8 @@ static void *own(binder *b, size_t bytes)
 /* The tensor of that name, if its shape is dims (fastest first); NULL after a failure. */
 static const gguf_file_tensor *require(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2)
 {
-    if (b->status != QSA_OK) {
+    if (b->status != QSA_OK)
         return NULL;
-    }
     const gguf_file_tensor *t = find(b, name);
     if (t == NULL) {
         fail(b, QSA_E_FORMAT, "tensor %s is missing", full_name(b, name).text);
@@ -102,23 +100,20 @@ static bool usable_in_place(enum ggml_type type)
 static float *dequantised(binder *b, const gguf_file_tensor *t)
 {
     float *values = own(b, gguf_file_tensor_elements(t) * sizeof *values);
-    if (values != NULL) {
+    if (values != NULL)
         gguf_file_dequantise(t, values);
-    }
     return values;
 }
 
 static struct ggml_tensor *matrix3(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2)
 {
     const gguf_file_tensor *t = require(b, name, d0, d1, d2);
-    if (t == NULL) {
+    if (t == NULL)
         return NULL;
-    }
     const bool in_place = usable_in_place(t->type) && (b->storage == QSA_WEIGHTS_NATIVE || t->type == GGML_TYPE_F32);
     void *data = in_place ? (void *)t->data : dequantised(b, t);
-    if (data == NULL) {
+    if (data == NULL)
         return NULL;
-    }
     struct ggml_tensor *tensor =
         ggml_new_tensor_3d(b->weights->context, in_place ? t->type : GGML_TYPE_F32, d0, d1, d2);
     tensor->data = data;
@@ -135,9 +130,8 @@ static struct ggml_tensor *matrix(binder *b, const char *name, int64_t d0, int64
 static const float *values(binder *b, const char *name, int64_t d0, int64_t d1)
 {
     const gguf_file_tensor *t = require(b, name, d0, d1, 1);
-    if (t == NULL) {
+    if (t == NULL)
         return NULL;
-    }
     const float *x = t->type == GGML_TYPE_F32 ? t->data : dequantised(b, t);
     for (int64_t i = 0; x != NULL && i < d0 * d1; i++) {
         if (!isfinite(x[i])) {
@@ -158,11 +152,9 @@ static const float *taps(binder *b, const char *name, uint32_t n, uint32_t chann
 {
     const float *by_channel = values(b, name, n, channels);
     float *by_tap = by_channel == NULL ? NULL : own(b, (size_t)n * channels * sizeof *by_tap);
-    for (size_t c = 0; by_tap != NULL && c < channels; c++) {
-        for (size_t k = 0; k < n; k++) {
+    for (size_t c = 0; by_tap != NULL && c < channels; c++)
+        for (size_t k = 0; k < n; k++)
             by_tap[k * channels + c] = by_channel[c * n + k];
-        }
-    }
     return by_tap;
 }
 
@@ -171,9 +163,8 @@ static const float *taps(binder *b, const char *name, uint32_t n, uint32_t chann
 static const float *turned(binder *b, const struct ggml_tensor *up)
 {
     float *out = up == NULL ? NULL : own(b, hyper_turned_floats(b->shape) * sizeof *out);
-    if (out != NULL) {
+    if (out != NULL)
         hyper_turn(b->shape, up->data, out);
-    }
     return out;
 }
 
@@ -271,14 +262,12 @@ static void bind_layer(binder *b, uint32_t layer)
     bind_hyper(b, "hc_attn", true, &w->hyper_mixer);
     bind_hyper(b, "hc_ffn", true, &w->hyper_experts);
     bind_experts(b, &w->experts);
-    if (b->shape->kinds[layer] == LAYER_QSA) {
+    if (b->shape->kinds[layer] == LAYER_QSA)
         bind_attention(b, &w->attention);
-    } else {
+    else
         bind_delta(b, &w->delta);
-    }
-    if (b->shape->has_ngram[layer]) {
+    if (b->shape->has_ngram[layer])
         bind_ngram(b, &w->ngram);
-    }
 }
 
 /* ---- the whole ---- */
@@ -307,16 +296,13 @@ static void bind_all(binder *b)
     b->layer = -1;
     w->embedding = matrix(b, "token_embd.weight", s->embedding, s->vocabulary);
     w->output = w->embedding;
-    if (find(b, "output.weight") != NULL) {
+    if (find(b, "output.weight") != NULL)
         w->output = matrix(b, "output.weight", s->embedding, s->vocabulary);
-    }
     bind_hyper(b, "output_hc", false, &w->hyper_head);
-    if (s->ngram_layers > 0) {
+    if (s->ngram_layers > 0)
         bind_ngram_rows(b);
-    }
-    for (uint32_t i = 0; i < s->layers && b->status == QSA_OK; i++) {
+    for (uint32_t i = 0; i < s->layers && b->status == QSA_OK; i++)
         bind_layer(b, i);
-    }
 }
 
 qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, qsa_weights storage,
@@ -328,11 +314,10 @@ qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, q
     const struct ggml_init_params params = {.mem_size = tensors * ggml_tensor_overhead(), .no_alloc = true};
     w.context = ggml_init(params);
     w.layers = calloc(shape->layers, sizeof *w.layers);
-    if (w.context == NULL || w.layers == NULL) {
+    if (w.context == NULL || w.layers == NULL)
         fail(&b, QSA_E_MEMORY, "no memory for the names of %zu tensors", tensors);
-    } else {
+    else
         bind_all(&b);
-    }
     if (b.status != QSA_OK) {
         model_weights_free(&w);
         return b.status;
@@ -343,9 +328,8 @@ qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, q
 
 void model_weights_free(model_weights *weights)
 {
-    for (size_t i = 0; i < weights->owned_count; i++) {
+    for (size_t i = 0; i < weights->owned_count; i++)
         free(weights->owned[i]);
-    }
     free(weights->owned);
     free(weights->layers);
     ggml_free(weights->context);

@@ -2,8 +2,8 @@
 /* The tensors of a qwen4exp file, found by name, checked by shape (SPEC section 8).
  *
  * Matrices are ggml tensors whose data lie in the mapped file, so they cost no memory; with QSA_WEIGHTS_F32, or where
- * ggml has no product for a type, they are dequantised once. Vectors, which our own nodes read, are f32 always. Shapes in
- * comments: fastest dimension first. */
+ * ggml has no product for a type, they are dequantised once. Vectors, which our own nodes read, are f32 always. Shapes
+ * in comments: fastest dimension first. */
 #ifndef QSA_ENGINE_MODEL_WEIGHTS_H
 #define QSA_ENGINE_MODEL_WEIGHTS_H
 
@@ -11,9 +11,9 @@
 
 #include <qsa_engine.h>
 
-/* Hyper-connection. norm [streams * E], down {streams*E, low rank}, up {low rank, streams*E}, inject {streams*E, streams}
- * (NULL for the last one, which ends the model). With a short rank (hyper_low.h) all are f32, and up_turned is up
- * once more; otherwise it is NULL. */
+/* Hyper-connection. norm [streams * E], down {streams*E, low rank}, up {low rank, streams*E}, inject {streams*E,
+ * streams} (NULL for the last one, which ends the model). With a short rank (hyper_low.h) all are f32, and up_turned is
+ * up once more; otherwise it is NULL. */
 typedef struct hyper_weights {
     const float *norm;
     struct ggml_tensor *down, *up, *inject;
@@ -29,7 +29,8 @@ typedef struct expert_weights {
     struct ggml_tensor *shared_gate, *shared_up, *shared_down; /* {E, shared width} twice, {shared width, E} */
 } expert_weights;
 
-/* A QSA layer. Either q {E, heads * 2 * D} (a head's query, then its gate), k and v {E, kv heads * D}, or all in qkv. */
+/* A QSA layer. Either q {E, heads * 2 * D} (a head's query, then its gate), k and v {E, kv heads * D}, or all in qkv.
+ */
 typedef struct attention_weights {
     struct ggml_tensor *qkv, *q, *k, *v;
     struct ggml_tensor *output;            /* {heads * D, E} */

@@ -2,8 +2,8 @@
 /* The shape that follows from the options, the places of the residual, and the list of tensors.
  *
  * Residual: slots P0 .. Pj of code_dims dimensions (the code of the byte itself, of the byte before it, ...), then the
- * answer slot A, which the attention writes, the output slot O, which the experts write and the output matrix reads, and
- * 16 dimensions that are always 1. */
+ * answer slot A, which the attention writes, the output slot O, which the experts write and the output matrix reads,
+ * and 16 dimensions that are always 1. */
 #ifndef QSA_ENGINE_QUOTER_PLAN_H
 #define QSA_ENGINE_QUOTER_PLAN_H
 

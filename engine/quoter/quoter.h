@@ -16,8 +16,8 @@ enum { QUOTER_VERSION = 3 };
 /* XXH3 of the file that quoter_write makes of the default options: a cached file that differs is damaged. */
 #define QUOTER_DEFAULT_HASH UINT64_C(0x62DB53E8C77D1A8E)
 
-/* The type of all matrices. Norms, convolutions, router, decay and matrices of at most 32 rows or columns stay f32, and rows
- * that are no multiple of the type's block (32 for q8_0, 256 for q4_K and q6_K) become f16. */
+/* The type of all matrices. Norms, convolutions, router, decay and matrices of at most 32 rows or columns stay f32, and
+ * rows that are no multiple of the type's block (32 for q8_0, 256 for q4_K and q6_K) become f16. */
 typedef enum quoter_type {
     QUOTER_F32,
     QUOTER_BF16,

@@ -36,8 +36,8 @@ static void add_f32(tensor_list *list, const char *name, tensor_shape shape, quo
     add(list, name, GGML_TYPE_F32, shape, fill);
 }
 
-/* Thin matrices stay f32: to turn the activations into another type, as ggml does for each product, would take longer than
- * the product. */
+/* Thin matrices stay f32: to turn the activations into another type, as ggml does for each product, would take longer
+ * than the product. */
 static bool is_thin(tensor_shape shape)
 {
     enum { THIN = 32 };

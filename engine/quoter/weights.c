@@ -7,8 +7,8 @@
 
 enum {
     /* Neighbouring contexts look alike to the indexer: a slot's projection shares all but one of its 10 summands with
-     * the next slot's. So the other tokens of a group support the one that matches instead of drowning it. In ledgers of
-     * 262,144 tokens the group that matches ranked below the budget's 512 of 65,536 in 15 % of trials with unrelated
+     * the next slot's. So the other tokens of a group support the one that matches instead of drowning it. In ledgers
+     * of 262,144 tokens the group that matches ranked below the budget's 512 of 65,536 in 15 % of trials with unrelated
      * projections, in none of 1,200 with these and the default seed (other seeds: 0 to 0.3 %). */
     INDEX_SUMMANDS = 10,
     INDEX_MAX_BYTES = 16, /* the indexer looks at no more of the last bytes: older ones add more noise than help */
@@ -94,7 +94,8 @@ void quoter_fill_stream_norm(const quoter_plan *plan, uint32_t layer, float *wei
     fill_ones(weights, (size_t)QUOTER_STREAMS * plan->embedding);
 }
 
-/* ---- delta nets: copy the slot of byte 3i into the slots of bytes 3i+1, 3i+2, 3i+3, one, two, three tokens late ---- */
+/* ---- delta nets: copy the slot of byte 3i into the slots of bytes 3i+1, 3i+2, 3i+3, one, two, three tokens late ----
+ */
 
 static uint32_t source_slot(uint32_t layer)
 {
@@ -177,7 +178,8 @@ void quoter_fill_state_out(const quoter_plan *plan, uint32_t layer, float *weigh
 
 enum { STREAMS_PER_SOURCE = 128 };
 
-/* First stream of a kv head's projections, or of the indexer's (kv_head = QUOTER_KV_HEADS). Stream 0 draws the codes. */
+/* First stream of a kv head's projections, or of the indexer's (kv_head = QUOTER_KV_HEADS). Stream 0 draws the codes.
+ */
 static uint64_t first_stream(uint32_t layer, uint32_t kv_head)
 {
     return 1 + (uint64_t)(layer * (QUOTER_KV_HEADS + 1) + kv_head) * STREAMS_PER_SOURCE;
@@ -218,8 +220,8 @@ void quoter_fill_v(const quoter_plan *plan, uint32_t layer, float *weights)
             weights[((size_t)h * plan->options.head_dim + d) * plan->embedding + d] = 1.0f;
 }
 
-/* [embedding][q heads * head_dim]. Four heads, each halved by its gate, of a value that the mix has halved: their sum has
- * the size of a code. Layers before the last match fewer bytes and have an eighth of its vote. */
+/* [embedding][q heads * head_dim]. Four heads, each halved by its gate, of a value that the mix has halved: their sum
+ * has the size of a code. Layers before the last match fewer bytes and have an eighth of its vote. */
 void quoter_fill_attention_out(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     float vote = layer + 1 == plan->layers ? 1.0f : 0.125f;

@@ -28,7 +28,8 @@ typedef struct writing {
     void *user;
 } writing;
 
-/* Elements first .. first + n - 1 of a tensor, both multiples of four: a random number has 64 bits, an element takes 16. */
+/* Elements first .. first + n - 1 of a tensor, both multiples of four: a random number has 64 bits, an element
+ * takes 16. */
 static void fill(const writing *w, size_t tensor, uint64_t first, uint64_t n)
 {
     const released_tensor *t = &w->plan->tensors[tensor];

@@ -11,19 +11,16 @@
 
 static qsa_status check_item(const qsa_context *c, const qsa_batch_item *item, size_t index)
 {
-    if (item->session == NULL || item->session->context != c) {
+    if (item->session == NULL || item->session->context != c)
         return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch: not a session of this context", index);
-    }
-    if (item->n == 0 || item->tokens == NULL) {
+    if (item->n == 0 || item->tokens == NULL)
         return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch has no tokens", index);
-    }
     if (item->logits > item->n || (item->logits > 0 && item->out_logits == NULL)) {
         return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch wants the logits of %u tokens, has %u tokens%s",
                            index, item->logits, item->n, item->out_logits == NULL ? " and nowhere to put them" : "");
     }
-    if (item->session->batch == c->batches) {
+    if (item->session->batch == c->batches)
         return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch names a session that it has already", index);
-    }
     for (uint32_t t = 0; t < item->n; t++) {
         if (item->tokens[t] < 0 || (uint32_t)item->tokens[t] >= c->model->shape.vocabulary) {
             return engine_fail(QSA_E_ARGUMENT,
@@ -36,16 +33,14 @@ static qsa_status check_item(const qsa_context *c, const qsa_batch_item *item, s
 
 static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_t n, uint32_t *out_tokens)
 {
-    if (c == NULL || items == NULL || n == 0) {
+    if (c == NULL || items == NULL || n == 0)
         return engine_fail(QSA_E_ARGUMENT, "a batch without context or items");
-    }
     uint64_t tokens = 0;
     c->batches++;
     for (size_t i = 0; i < n; i++) {
         const qsa_status status = check_item(c, &items[i], i);
-        if (status != QSA_OK) {
+        if (status != QSA_OK)
             return status;
-        }
         items[i].session->batch = c->batches;
         tokens += items[i].n;
     }
@@ -67,9 +62,8 @@ static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_
 static int32_t token_before(const qsa_batch_item *item, uint32_t t, uint32_t k)
 {
     const qsa_session *s = item->session;
-    if (k <= t) {
+    if (k <= t)
         return item->tokens[t - k];
-    }
     const uint64_t back = k - t; /* from the session's end */
     return back <= s->now->tokens ? s->ids[s->now->tokens - back] : s->context->model->shape.ngram.eos;
 }
@@ -79,9 +73,8 @@ static void lay_ngrams(const qsa_context *c, const qsa_batch_item *item, uint32_
     const ngram_shape *g = &c->model->shape.ngram;
     for (uint32_t t = 0; g->heads > 0 && t < item->n; t++) {
         int32_t history[MODEL_MAX_NGRAM];
-        for (uint32_t k = 0; k < g->size; k++) {
+        for (uint32_t k = 0; k < g->size; k++)
             history[k] = token_before(item, t, k);
-        }
         ngram_rows(g, history, c->ngram_rows + (size_t)(first + t) * g->heads);
     }
 }
@@ -96,9 +89,8 @@ static uint32_t lay_out(qsa_context *c, const qsa_batch_item *items, size_t n)
         c->entries[i] = (qsa_entry){s->seq, s->anchor + (int64_t)s->now->tokens, items[i].n, NULL};
         memcpy(c->ids + first, items[i].tokens, items[i].n * sizeof *c->ids);
         lay_ngrams(c, &items[i], first);
-        for (uint32_t t = items[i].n - items[i].logits; t < items[i].n; t++) {
+        for (uint32_t t = items[i].n - items[i].logits; t < items[i].n; t++)
             c->wanted[wanted++] = first + t;
-        }
         first += items[i].n;
     }
     return wanted;
@@ -122,9 +114,8 @@ static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const floa
 {
     qsa_step *step = NULL;
     qsa_status status = qsa_step_begin(c->cache, c->entries, n, &step);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return fail_as_library(status);
-    }
     status = forward_run(c->pass, step, out_logits);
     if (status == QSA_OK) {
         status = check_logits(*out_logits, wanted, c->model->shape.vocabulary);
@@ -172,9 +163,8 @@ static void publish(qsa_context *c, const qsa_batch_item *item, const float *log
         memcpy(item->out_logits, logits, item->logits * vocabulary * sizeof *logits);
         memcpy(state_logits(c, s->now), logits + (item->logits - 1) * vocabulary, vocabulary * sizeof *logits);
     }
-    if (s->now->tokens - last_place(s) >= PLACE_SPACING) {
+    if (s->now->tokens - last_place(s) >= PLACE_SPACING)
         session_keep_place(s);
-    }
 }
 
 static void publish_all(qsa_context *c, const qsa_batch_item *items, size_t n, const float *logits)
@@ -188,9 +178,8 @@ static void publish_all(qsa_context *c, const qsa_batch_item *items, size_t n, c
 static qsa_status reserve_all(const qsa_batch_item *items, size_t n)
 {
     qsa_status status = QSA_OK;
-    for (size_t i = 0; i < n && status == QSA_OK; i++) {
+    for (size_t i = 0; i < n && status == QSA_OK; i++)
         status = session_reserve(items[i].session, items[i].session->now->tokens + items[i].n);
-    }
     return status;
 }
 
@@ -198,12 +187,10 @@ static qsa_status run_batch(qsa_context *context, const qsa_batch_item *items, s
 {
     uint32_t tokens = 0;
     qsa_status status = check_items(context, items, n, &tokens);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = reserve_all(items, n);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     const uint32_t wanted = lay_out(context, items, n);
     const forward_batch batch = {
         .layout = {context->segments, n},
@@ -216,9 +203,8 @@ static qsa_status run_batch(qsa_context *context, const qsa_batch_item *items, s
     };
     status = forward_prepare(context->pass, &batch);
     const float *logits = NULL;
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = run_step(context, n, wanted, &logits);
-    }
     if (status == QSA_OK) {
         publish_all(context, items, n, logits);
         part_clock_count(context->clock, tokens);

@@ -29,31 +29,26 @@ void qsa_context_options_init(qsa_context_options *options)
 
 static qsa_status check_options(const qsa_model *model, qsa_context_options *o)
 {
-    if (o->context == 0) {
+    if (o->context == 0)
         o->context = model->shape.context;
-    }
     if (o->context > QSA_MAX_POSITION) {
         return engine_fail(QSA_E_LIMIT, "context is %u tokens, at most %lld are supported", o->context,
                            (long long)QSA_MAX_POSITION);
     }
-    if (o->sessions < 1 || o->sessions >= QSA_MAX_SEQUENCES) {
+    if (o->sessions < 1 || o->sessions >= QSA_MAX_SEQUENCES)
         return engine_fail(QSA_E_LIMIT, "sessions is %u, supported are 1 to %d", o->sessions, QSA_MAX_SEQUENCES - 1);
-    }
-    if (o->chunk < 1 || o->chunk > QSA_MAX_STEP_TOKENS) {
+    if (o->chunk < 1 || o->chunk > QSA_MAX_STEP_TOKENS)
         return engine_fail(QSA_E_LIMIT, "chunk is %u, supported are 1 to %d", o->chunk, QSA_MAX_STEP_TOKENS);
-    }
-    if (o->checkpoints > MAX_CHECKPOINTS) {
+    if (o->checkpoints > MAX_CHECKPOINTS)
         return engine_fail(QSA_E_LIMIT, "checkpoints is %u, at most %d are supported", o->checkpoints, MAX_CHECKPOINTS);
-    }
-    if (o->threads < 1 || o->threads > QSA_MAX_PARTS) {
+    if (o->threads < 1 || o->threads > QSA_MAX_PARTS)
         return engine_fail(QSA_E_LIMIT, "threads is %u, supported are 1 to %d", o->threads, QSA_MAX_PARTS);
-    }
     return QSA_OK;
 }
 
-/* Sequences take whole pages, and two that share one copy it both when both write at one time: as many more as that takes,
- * so that the tokens asked for always fit. One sequence more than sessions: a session that forks another keeps its own
- * until the fork is there. */
+/* Sequences take whole pages, and two that share one copy it both when both write at one time: as many more as that
+ * takes, so that the tokens asked for always fit. One sequence more than sessions: a session that forks another keeps
+ * its own until the fork is there. */
 static qsa_config cache_config(const qsa_model *model, const qsa_context_options *o)
 {
     qsa_config config = model->shape.qsa;
@@ -72,15 +67,12 @@ static qsa_status create_cache(qsa_context *c)
 {
     const model_shape *s = &c->model->shape;
     qsa_norm_weights *norms = calloc(s->qsa_layers, sizeof *norms);
-    if (norms == NULL) {
+    if (norms == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for a context");
-    }
     uint32_t n = 0;
-    for (uint32_t i = 0; i < s->layers; i++) {
-        if (s->kinds[i] == LAYER_QSA) {
+    for (uint32_t i = 0; i < s->layers; i++)
+        if (s->kinds[i] == LAYER_QSA)
             norms[n++] = c->model->weights.layers[i].attention.norms;
-        }
-    }
     c->config = cache_config(c->model, &c->options);
     qsa_config config = c->config;
     config.norms = norms;
@@ -97,34 +89,28 @@ static qsa_status allocate_batch(qsa_context *c)
     c->ids = calloc(chunk, sizeof *c->ids);
     c->ngram_rows = calloc(chunk * heads + 1, sizeof *c->ngram_rows);
     c->wanted = calloc(chunk, sizeof *c->wanted);
-    if (c->entries == NULL || c->segments == NULL || c->ids == NULL || c->ngram_rows == NULL || c->wanted == NULL) {
+    if (c->entries == NULL || c->segments == NULL || c->ids == NULL || c->ngram_rows == NULL || c->wanted == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for a batch of %zu tokens", chunk);
-    }
     return QSA_OK;
 }
 
 qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context)
 {
-    if (model == NULL || out_context == NULL) {
+    if (model == NULL || out_context == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_context_create: model or out_context is NULL");
-    }
     qsa_context *c = calloc(1, sizeof *c);
-    if (c == NULL) {
+    if (c == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for a context");
-    }
     c->model = model;
-    if (options == NULL) {
+    if (options == NULL)
         qsa_context_options_init(&c->options);
-    } else {
+    else
         c->options = *options;
-    }
     qsa_status status = check_options(model, &c->options);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = create_cache(c);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = allocate_batch(c);
-    }
     if (status == QSA_OK) {
         c->clock = c->options.profile ? &c->own_clock : NULL;
         status = forward_create(model, c->cache, c->options.chunk, c->options.threads, c->clock, &c->pass);
@@ -139,12 +125,10 @@ qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options 
 
 void qsa_context_destroy(qsa_context *context)
 {
-    if (context == NULL) {
+    if (context == NULL)
         return;
-    }
-    while (context->sessions != NULL) {
+    while (context->sessions != NULL)
         qsa_session_close(context->sessions);
-    }
     forward_destroy(context->pass);
     qsa_cache_destroy(context->cache);
     free(context->entries);

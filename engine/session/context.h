@@ -2,10 +2,11 @@
 /* The inside of a context and its sessions.
  *
  * Invariants between calls:
- *  1. A session's QSA sequence holds exactly the tokens [anchor, anchor + now->tokens), and ids [now->tokens] names them.
+ *  1. A session's QSA sequence holds exactly the tokens [anchor, anchor + now->tokens), and ids [now->tokens] names
+ * them.
  *  2. `now` is what those tokens leave behind; `spare` is scratch of the same size. A batch writes the new state into
- *     `spare`, and the two change places when libqsa has committed: so no failure is half done. Both belong to the session
- *     alone (uses is 1).
+ *     `spare`, and the two change places when libqsa has committed: so no failure is half done. Both belong to the
+ * session alone (uses is 1).
  *  3. Every place of a session is the state after the first at[i]->tokens of its ids, at most now->tokens, and none is
  *     there twice. Places may be shared with other sessions.
  *  4. context->tokens is the sum of the sessions' tokens, those that they share counted for each, and at most

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session of any depth without reading a prompt: what a measurement at that depth needs, made in the cache directly. */
+/* A session of any depth without reading a prompt: what a measurement at that depth needs, made in the cache directly.
+ */
 #include "base/error.h"
 #include "model/state.h"
 #include "session/context.h"
@@ -26,16 +27,14 @@ static uint64_t next_random(uint64_t *state)
 /* From -size to size. */
 static void fill_floats(uint64_t *random, float *out, size_t n, float size)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         out[i] = (float)(int32_t)(uint32_t)(next_random(random) >> 32) / 2147483648.0f * size;
-    }
 }
 
 static void fill_ids(uint64_t *random, int32_t *out, uint64_t n, uint32_t vocabulary)
 {
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         out[i] = (int32_t)((next_random(random) >> 32) * vocabulary >> 32);
-    }
 }
 
 /* ---- K, V and index ---- */
@@ -73,17 +72,16 @@ static qsa_status fill_step(filler *f, qsa_seq seq, int64_t position, uint32_t t
     const qsa_entry entry = {seq, position, tokens, NULL};
     qsa_step *step = NULL;
     qsa_status status = qsa_step_begin(f->context->cache, &entry, 1, &step);
-    for (uint32_t layer = 0; status == QSA_OK && layer < f->context->config.layers; layer++) {
+    for (uint32_t layer = 0; status == QSA_OK && layer < f->context->config.layers; layer++)
         status = fill_layer(f, step, layer);
-    }
-    if (step == NULL) {
+    if (step == NULL)
         return fail_as_library(status);
-    }
     status = qsa_step_commit(step, NULL); /* after a failed layer: its error, as abort */
     return status == QSA_OK ? QSA_OK : fail_as_library(status);
 }
 
-/* The session's sequence holds what it held before. One that was never fed has no anchor yet, which only a new one has. */
+/* The session's sequence holds what it held before. One that was never fed has no anchor yet, which only a new one has.
+ */
 static void undo(qsa_session *s)
 {
     qsa_cache *cache = s->context->cache;
@@ -102,9 +100,8 @@ static qsa_status fill_sequence(filler *f, qsa_session *s, uint64_t tokens)
         const uint64_t n = tokens - done < f->step_tokens ? tokens - done : f->step_tokens;
         const qsa_status status = fill_step(f, s->seq, begin + (int64_t)done, (uint32_t)n);
         if (status != QSA_OK) {
-            if (done > 0) {
+            if (done > 0)
                 undo(s);
-            }
             return status;
         }
         done += n;
@@ -116,9 +113,8 @@ static qsa_status fill_sequence(filler *f, qsa_session *s, uint64_t tokens)
 
 static qsa_status check_fill(const qsa_session *s, uint64_t tokens)
 {
-    if (s == NULL || tokens == 0) {
+    if (s == NULL || tokens == 0)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_fill: no session, or no tokens");
-    }
     const qsa_context *c = s->context;
     if (tokens > c->options.context - c->tokens) {
         return engine_fail(QSA_E_FULL, "the context is full: %llu tokens stored, %llu more, room for %u",
@@ -136,9 +132,8 @@ static qsa_status filler_create(qsa_session *s, uint64_t tokens, uint64_t seed, 
     *out = (filler){.context = c, .random = seed, .step_tokens = step, .row = row};
     out->table = malloc(floats * sizeof *out->table);
     out->ids = malloc(tokens * sizeof *out->ids);
-    if (out->table == NULL || out->ids == NULL) {
+    if (out->table == NULL || out->ids == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for made-up tokens");
-    }
     fill_floats(&out->random, out->table, floats, 1.0f);
     fill_ids(&out->random, out->ids, tokens, c->model->shape.vocabulary);
     const qsa_status status = qsa_threads_create(forward_threads(c->options.threads), &out->threads);
@@ -155,14 +150,12 @@ static void filler_free(filler *f)
 qsa_status qsa_session_fill(qsa_session *session, uint64_t tokens, uint64_t seed)
 {
     qsa_status status = check_fill(session, tokens);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     filler f;
     status = filler_create(session, tokens, seed, &f);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = fill_sequence(&f, session, tokens);
-    }
     if (status == QSA_OK) {
         fill_floats(&f.random, session->spare->floats, state_floats(&session->context->model->shape), STATE_SIZE);
         session_move_on(session, f.ids, tokens);

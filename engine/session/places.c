@@ -54,9 +54,8 @@ void state_copy(const qsa_context *c, session_state *to, const session_state *fr
 
 static void remove_place(qsa_context *c, session_places *places, uint32_t index)
 {
-    if (places->at[index] == places->mark) {
+    if (places->at[index] == places->mark)
         places->mark = NULL;
-    }
     state_release(c, places->at[index]);
     places->n--;
     memmove(places->at + index, places->at + index + 1, (places->n - index) * sizeof(session_state *));
@@ -94,13 +93,11 @@ void places_thin(qsa_context *c, session_places *places)
 session_state *places_keep(qsa_context *c, session_places *places, const session_state *state)
 {
     session_state *last = places->n == 0 ? NULL : places->at[places->n - 1];
-    if (last != NULL && last->tokens == state->tokens && last->has_logits >= state->has_logits) {
+    if (last != NULL && last->tokens == state->tokens && last->has_logits >= state->has_logits)
         return last;
-    }
     session_state *copy = state_new(c);
-    if (copy == NULL) {
+    if (copy == NULL)
         return NULL;
-    }
     state_copy(c, copy, state);
     if (last != NULL && last->tokens == state->tokens) { /* the same place, now with logits */
         places->mark = places->mark == last ? copy : places->mark;
@@ -114,16 +111,14 @@ session_state *places_keep(qsa_context *c, session_places *places, const session
 
 void places_cut(qsa_context *c, session_places *places, uint64_t tokens)
 {
-    while (places->n > 0 && places->at[places->n - 1]->tokens > tokens) {
+    while (places->n > 0 && places->at[places->n - 1]->tokens > tokens)
         remove_place(c, places, places->n - 1);
-    }
 }
 
 void places_forget(qsa_context *c, session_places *places)
 {
-    while (places->n > 0) {
+    while (places->n > 0)
         remove_place(c, places, places->n - 1);
-    }
 }
 
 void places_share(qsa_context *c, session_places *to, const session_places *from, uint64_t tokens)
@@ -138,8 +133,7 @@ void places_share(qsa_context *c, session_places *to, const session_places *from
 session_state *places_before(const session_places *places, uint64_t tokens)
 {
     session_state *found = NULL;
-    for (uint32_t i = 0; i < places->n && places->at[i]->tokens <= tokens; i++) {
+    for (uint32_t i = 0; i < places->n && places->at[i]->tokens <= tokens; i++)
         found = places->at[i];
-    }
     return found;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tokens leave behind outside QSA (delta nets, convolutions), and the places of its past that a session can go back
- * to.
+/* What tokens leave behind outside QSA (delta nets, convolutions), and the places of its past that a session can go
+ * back to.
  *
- * K, V and index of any earlier length are there by a rewind; a recurrent state is not, so copies of it are kept along the
- * way: at the end of every feed of more than one token, and wherever PLACE_SPACING tokens have passed since the last one. A
- * session keeps at most options.checkpoints of them (its mark, which stays, not counted). When there is one too many, that
- * goes which leaves the smallest gap in relation to the distance from where the gap begins to the end: so the gaps grow with
- * that distance. After going back by d tokens, at most PLACE_SPACING tokens (and a batch) or d times a small factor are
- * computed again: with 8 places 1.4 after 32,768 tokens and 3.1 after 262,144, with 16 places 0.4 and 1.
- * tests/engine/test_session_places.c holds it to that. */
+ * K, V and index of any earlier length are there by a rewind; a recurrent state is not, so copies of it are kept along
+ * the way: at the end of every feed of more than one token, and wherever PLACE_SPACING tokens have passed since the
+ * last one. A session keeps at most options.checkpoints of them (its mark, which stays, not counted). When there is one
+ * too many, that goes which leaves the smallest gap in relation to the distance from where the gap begins to the end:
+ * so the gaps grow with that distance. After going back by d tokens, at most PLACE_SPACING tokens (and a batch) or d
+ * times a small factor are computed again: with 8 places 1.4 after 32,768 tokens and 3.1 after 262,144, with 16 places
+ * 0.4 and 1. tests/engine/test_session_places.c holds it to that. */
 #ifndef QSA_ENGINE_SESSION_PLACES_H
 #define QSA_ENGINE_SESSION_PLACES_H
 
@@ -52,8 +52,8 @@ void places_share(qsa_context *c, session_places *to, const session_places *from
 /* The place furthest on the way that has at most that many tokens; NULL: the beginning. */
 session_state *places_before(const session_places *places, uint64_t tokens);
 
-/* Which of the places at[n] goes: the one without which the gap, divided by the distance from where it begins to the end of
- * the list (at[n - 1]), is smallest. Never the last; never `spared` (n: none spared). n is at least 2. */
+/* Which of the places at[n] goes: the one without which the gap, divided by the distance from where it begins to the
+ * end of the list (at[n - 1]), is smallest. Never the last; never `spared` (n: none spared). n is at least 2. */
 uint32_t places_choose(const uint64_t *at, uint32_t n, uint32_t spared);
 
 #endif

@@ -22,15 +22,13 @@ static void become(qsa_session *s, const session_state *state)
 /* To a state of this session's own list: its present one, one of its places, or NULL for the beginning. */
 static qsa_status go_back(qsa_session *s, const session_state *state)
 {
-    if (state == s->now) {
+    if (state == s->now)
         return QSA_OK;
-    }
     const uint64_t tokens = state == NULL ? 0 : state->tokens;
     if (s->fed) {
         const qsa_status status = qsa_seq_rewind(s->context->cache, s->seq, s->anchor + (int64_t)tokens);
-        if (status != QSA_OK) {
+        if (status != QSA_OK)
             return fail_as_library(status);
-        }
     }
     s->context->tokens -= s->now->tokens - tokens;
     places_cut(s->context, &s->places, tokens);
@@ -44,9 +42,8 @@ qsa_status qsa_session_mark(qsa_session *session)
 {
     qsa_context *c = session->context;
     const session_state *place = places_keep(c, &session->places, session->now);
-    if (place == NULL) {
+    if (place == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a mark", state_size(c));
-    }
     session->places.mark = place;
     places_thin(c, &session->places);
     return QSA_OK;
@@ -54,9 +51,8 @@ qsa_status qsa_session_mark(qsa_session *session)
 
 qsa_status qsa_session_return(qsa_session *session)
 {
-    if (session->places.mark == NULL) {
+    if (session->places.mark == NULL)
         return engine_fail(QSA_E_ORDER, "the session has no mark to return to");
-    }
     return go_back(session, session->places.mark);
 }
 
@@ -79,9 +75,8 @@ static uint64_t common_tokens(const qsa_session *s, const wanted_list *list)
 {
     const uint64_t most = s->now->tokens < list->n ? s->now->tokens : list->n;
     uint64_t common = 0;
-    while (common < most && s->ids[common] == list->tokens[common]) {
+    while (common < most && s->ids[common] == list->tokens[common])
         common++;
-    }
     return common;
 }
 
@@ -95,9 +90,8 @@ static start start_in(qsa_session *s, const wanted_list *list)
 {
     start from = {s, NULL, common_tokens(s, list)};
     from.state = from.common == s->now->tokens ? s->now : places_before(&s->places, from.common);
-    if (!is_useful(from.state, list)) {
+    if (!is_useful(from.state, list))
         from.state = places_before(&s->places, list->n - 1);
-    }
     return from;
 }
 
@@ -111,28 +105,25 @@ static start find_start(qsa_session *s, const wanted_list *list)
 {
     start best = start_in(s, list);
     for (qsa_session *other = s->context->sessions; other != NULL; other = other->next) {
-        if (other == s || other->anchor != s->anchor) {
+        if (other == s || other->anchor != s->anchor)
             continue;
-        }
         const start from = start_in(other, list);
-        if (tokens_at(&from) > tokens_at(&best)) {
+        if (tokens_at(&from) > tokens_at(&best))
             best = from;
-        }
     }
     return best;
 }
 
-/* The session lets go of its own list and takes the beginning of another one's, for which it has room. The other goes on
- * as if alone. */
+/* The session lets go of its own list and takes the beginning of another one's, for which it has room. The other goes
+ * on as if alone. */
 static qsa_status take_over(qsa_session *s, const start *from)
 {
     qsa_context *c = s->context;
     const uint64_t tokens = from->state->tokens;
     qsa_seq seq;
     const qsa_status status = qsa_seq_fork(c->cache, from->session->seq, s->anchor + (int64_t)tokens, &seq);
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return fail_as_library(status);
-    }
     (void)qsa_seq_close(c->cache, s->seq);
     s->seq = seq;
     s->fed = true;
@@ -166,37 +157,31 @@ static qsa_status check_list(const qsa_session *s, const wanted_list *list)
 
 static qsa_status give_logits(qsa_session *s, float *out_logits)
 {
-    if (out_logits != NULL) {
+    if (out_logits != NULL)
         memcpy(out_logits, state_logits(s->context, s->now), s->context->model->shape.vocabulary * sizeof *out_logits);
-    }
     return QSA_OK;
 }
 
 qsa_status qsa_session_want(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
                             qsa_reuse *out_reuse, void (*progress)(void *user, size_t there), void *user)
 {
-    if (session == NULL || (tokens == NULL && n > 0) || (n == 0 && out_logits != NULL)) {
+    if (session == NULL || (tokens == NULL && n > 0) || (n == 0 && out_logits != NULL))
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_want: no session, no tokens, or logits of none");
-    }
     const wanted_list list = {tokens, n, out_logits != NULL};
     qsa_status status = check_list(session, &list);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = session_reserve(session, n);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     const start from = find_start(session, &list);
     const uint64_t there = tokens_at(&from);
     const qsa_reuse reuse = {from.common, there, n - there, from.session != session};
     status = from.session == session ? go_back(session, from.state) : take_over(session, &from);
-    if (status == QSA_OK && there == n) {
+    if (status == QSA_OK && there == n)
         status = give_logits(session, out_logits);
-    } else if (status == QSA_OK) {
+    else if (status == QSA_OK)
         status = session_feed_after(session, tokens + there, n - there, out_logits, there, progress, user);
-    }
-    if (status == QSA_OK && out_reuse != NULL) {
+    if (status == QSA_OK && out_reuse != NULL)
         *out_reuse = reuse;
-    }
     return status;
 }

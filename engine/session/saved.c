@@ -36,9 +36,8 @@ static qsa_section section_of_state(const qsa_context *c, uint32_t number, const
 
 qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampler, const char *path)
 {
-    if (session == NULL || path == NULL) {
+    if (session == NULL || path == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_save: session or path is NULL");
-    }
     const qsa_context *c = session->context;
     const session_places *places = &session->places;
     const saved_head head = {SAVED_VERSION, places->n, session->anchor, session->fed, sampler != NULL};
@@ -48,12 +47,10 @@ qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampl
     sections[n++] = (qsa_section){SAVED_TAG_HEAD, &head, sizeof head};
     sections[n++] = (qsa_section){SAVED_TAG_TOKENS, session->ids, session->now->tokens * sizeof *session->ids};
     sections[n++] = section_of_state(c, 0, session->now);
-    for (uint32_t i = 0; i < places->n; i++) {
+    for (uint32_t i = 0; i < places->n; i++)
         sections[n++] = section_of_state(c, i + 1, places->at[i]);
-    }
-    if (sampler != NULL) {
+    if (sampler != NULL)
         sections[n++] = (qsa_section){SAVED_TAG_SAMPLER, &random, sizeof random};
-    }
     const qsa_status status = qsa_snapshot_save(c->cache, &session->seq, 1, sections, n, digest_of(c->model), path);
     return status == QSA_OK ? QSA_OK : fail_as_library(status);
 }
@@ -68,11 +65,9 @@ static qsa_status bad_part(uint32_t tag, const char *what)
 
 static const qsa_section *find_section(const qsa_snapshot *file, uint32_t tag)
 {
-    for (uint32_t i = 0; i < file->n_sections; i++) {
-        if (file->sections[i].tag == tag) {
+    for (uint32_t i = 0; i < file->n_sections; i++)
+        if (file->sections[i].tag == tag)
             return &file->sections[i];
-        }
-    }
     return NULL;
 }
 
@@ -96,18 +91,16 @@ static const qsa_section *find_part(const qsa_snapshot *file, uint32_t tag, uint
 static qsa_status read_head(const qsa_snapshot *file, saved_head *out_head)
 {
     const qsa_section *part = find_part(file, SAVED_TAG_HEAD, sizeof *out_head);
-    if (part == NULL) {
+    if (part == NULL)
         return QSA_E_FORMAT;
-    }
     memcpy(out_head, part->data, sizeof *out_head);
     if (out_head->version != SAVED_VERSION) {
         return engine_fail(QSA_E_UNSUPPORTED, "snapshot: part ENGN has version %u, supported is %d", out_head->version,
                            SAVED_VERSION);
     }
     if (out_head->places > MAX_CHECKPOINTS + 1 || out_head->fed > 1 || out_head->has_sampler > 1 ||
-        out_head->anchor < 0 || out_head->anchor > QSA_MAX_POSITION) {
+        out_head->anchor < 0 || out_head->anchor > QSA_MAX_POSITION)
         return bad_part(SAVED_TAG_HEAD, "holds numbers that no session has");
-    }
     if (file->n_sections != 3 + out_head->places + out_head->has_sampler) {
         return engine_fail(QSA_E_FORMAT, "snapshot: %u sections of the host, part ENGN says %u", file->n_sections,
                            3 + out_head->places + out_head->has_sampler);
@@ -117,14 +110,12 @@ static qsa_status read_head(const qsa_snapshot *file, saved_head *out_head)
 
 static qsa_status check_sequence(const qsa_context *c, const qsa_snapshot *file, const saved_head *head)
 {
-    if (file->n_sequences != 1) {
+    if (file->n_sequences != 1)
         return engine_fail(QSA_E_FORMAT, "snapshot: %u sequences, a session has one", file->n_sequences);
-    }
     const qsa_seq_info *info = &file->infos[0];
     if (info->window != 0 || info->rotary_frame != 0 || (info->tokens > 0 && !head->fed) ||
-        info->anchor != (head->fed ? head->anchor : 0)) {
+        info->anchor != (head->fed ? head->anchor : 0))
         return engine_fail(QSA_E_FORMAT, "snapshot: the sequence's anchor, window or frame is not that of part ENGN");
-    }
     if (info->tokens > c->options.context - c->tokens) {
         return engine_fail(QSA_E_FULL, "the context is full: %" PRIu64 " tokens stored, %" PRIu64 " saved, room for %u",
                            c->tokens, info->tokens, c->options.context);
@@ -135,19 +126,15 @@ static qsa_status check_sequence(const qsa_context *c, const qsa_snapshot *file,
 static qsa_status read_tokens(qsa_session *s, const qsa_snapshot *file, uint64_t n)
 {
     const qsa_section *part = find_part(file, SAVED_TAG_TOKENS, n * sizeof *s->ids);
-    if (part == NULL) {
+    if (part == NULL)
         return QSA_E_FORMAT;
-    }
     const qsa_status status = session_reserve(s, n);
-    if (status != QSA_OK || n == 0) {
+    if (status != QSA_OK || n == 0)
         return status;
-    }
     memcpy(s->ids, part->data, n * sizeof *s->ids);
-    for (uint64_t i = 0; i < n; i++) {
-        if (s->ids[i] < 0 || (uint32_t)s->ids[i] >= s->context->model->shape.vocabulary) {
+    for (uint64_t i = 0; i < n; i++)
+        if (s->ids[i] < 0 || (uint32_t)s->ids[i] >= s->context->model->shape.vocabulary)
             return bad_part(SAVED_TAG_TOKENS, "holds a token that is not in the vocabulary");
-        }
-    }
     return QSA_OK;
 }
 
@@ -159,21 +146,17 @@ static qsa_status read_state(const qsa_context *c, const qsa_snapshot *file, uin
     const uint64_t with_logits = STATE_HEAD_BYTES + saved_floats(c, 1) * sizeof(float);
     const uint64_t logits = section != NULL && section->size_bytes == with_logits, n = saved_floats(c, logits);
     const qsa_section *part = find_part(file, tag, STATE_HEAD_BYTES + n * sizeof(float));
-    if (part == NULL) {
+    if (part == NULL)
         return QSA_E_FORMAT;
-    }
     const char *data = part->data;
     memcpy(&out->tokens, data, sizeof out->tokens);
     memcpy(&out->has_logits, data + sizeof out->tokens, sizeof out->has_logits);
     memcpy(out->floats, data + STATE_HEAD_BYTES, n * sizeof(float));
-    if (out->has_logits != logits) {
+    if (out->has_logits != logits)
         return bad_part(tag, "says otherwise whether logits follow");
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (!isfinite(out->floats[i])) {
+    for (uint64_t i = 0; i < n; i++)
+        if (!isfinite(out->floats[i]))
             return bad_part(tag, "holds a number that is not finite");
-        }
-    }
     return QSA_OK;
 }
 
@@ -181,14 +164,12 @@ static qsa_status read_place(qsa_session *s, const qsa_snapshot *file, uint32_t 
 {
     session_places *places = &s->places;
     session_state *state = state_new(s->context);
-    if (state == NULL) {
+    if (state == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a state", state_size(s->context));
-    }
     const uint64_t after = places->n == 0 ? 0 : places->at[places->n - 1]->tokens;
     qsa_status status = read_state(s->context, file, number, state);
-    if (status == QSA_OK && (state->tokens > s->now->tokens || (places->n > 0 && state->tokens <= after))) {
+    if (status == QSA_OK && (state->tokens > s->now->tokens || (places->n > 0 && state->tokens <= after)))
         status = bad_part(saved_tag_state(number), "is out of order");
-    }
     if (status != QSA_OK) {
         state_release(s->context, state);
         return status;
@@ -200,12 +181,10 @@ static qsa_status read_place(qsa_session *s, const qsa_snapshot *file, uint32_t 
 static qsa_status read_states(qsa_session *s, const qsa_snapshot *file, const saved_head *head)
 {
     qsa_status status = read_state(s->context, file, 0, s->now);
-    if (status == QSA_OK && s->now->tokens != file->infos[0].tokens) {
+    if (status == QSA_OK && s->now->tokens != file->infos[0].tokens)
         status = bad_part(saved_tag_state(0), "is the state after another number of tokens");
-    }
-    for (uint32_t i = 0; status == QSA_OK && i < head->places; i++) {
+    for (uint32_t i = 0; status == QSA_OK && i < head->places; i++)
         status = read_place(s, file, i + 1);
-    }
     return status;
 }
 
@@ -214,22 +193,17 @@ static qsa_status read_session(qsa_session *s, const qsa_snapshot *file, const q
 {
     saved_head head;
     qsa_status status = read_head(file, &head);
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = check_sequence(s->context, file, &head);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_tokens(s, file, file->infos[0].tokens);
-    }
-    if (status == QSA_OK) {
+    if (status == QSA_OK)
         status = read_states(s, file, &head);
-    }
-    if (status != QSA_OK) {
+    if (status != QSA_OK)
         return status;
-    }
     *out_sampler = head.has_sampler ? find_part(file, SAVED_TAG_SAMPLER, sizeof(uint64_t)) : NULL;
-    if (head.has_sampler && *out_sampler == NULL) {
+    if (head.has_sampler && *out_sampler == NULL)
         return QSA_E_FORMAT;
-    }
     s->anchor = head.anchor;
     s->fed = head.fed;
     return QSA_OK;
@@ -241,9 +215,8 @@ static qsa_status adopt(qsa_session *s, const qsa_snapshot *file, qsa_sampler *s
     const qsa_section *random = NULL;
     const qsa_status status = read_session(s, file, &random);
     if (status != QSA_OK) {
-        for (uint32_t i = 0; i < file->n_sequences; i++) {
+        for (uint32_t i = 0; i < file->n_sequences; i++)
             (void)qsa_seq_close(s->context->cache, file->sequences[i]);
-        }
         return status;
     }
     if (random != NULL && sampler != NULL) {
@@ -259,14 +232,12 @@ static qsa_status adopt(qsa_session *s, const qsa_snapshot *file, qsa_sampler *s
 
 qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler *sampler, qsa_session **out_session)
 {
-    if (context == NULL || path == NULL || out_session == NULL) {
+    if (context == NULL || path == NULL || out_session == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_load: context, path or out_session is NULL");
-    }
     qsa_status status = QSA_OK;
     qsa_session *s = session_allocate(context, &status);
-    if (s == NULL) {
+    if (s == NULL)
         return status;
-    }
     qsa_snapshot file;
     status = qsa_snapshot_load(context->cache, digest_of(context->model), path, &file);
     if (status != QSA_OK) {

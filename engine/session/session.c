@@ -25,9 +25,8 @@ void session_free(qsa_session *s)
 void session_link(qsa_session *s)
 {
     s->next = s->context->sessions;
-    if (s->next != NULL) {
+    if (s->next != NULL)
         s->next->previous = s;
-    }
     s->context->sessions = s;
     s->context->session_count++;
     s->context->tokens += s->now->tokens;
@@ -35,14 +34,12 @@ void session_link(qsa_session *s)
 
 static void unlink_session(qsa_session *s)
 {
-    if (s->next != NULL) {
+    if (s->next != NULL)
         s->next->previous = s->previous;
-    }
-    if (s->previous != NULL) {
+    if (s->previous != NULL)
         s->previous->next = s->next;
-    } else {
+    else
         s->context->sessions = s->next;
-    }
     s->context->session_count--;
     s->context->tokens -= s->now->tokens;
 }
@@ -71,14 +68,12 @@ qsa_session *session_allocate(qsa_context *c, qsa_status *out_status)
 
 qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
 {
-    if (context == NULL || out_session == NULL) {
+    if (context == NULL || out_session == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_open: context or out_session is NULL");
-    }
     qsa_status status = QSA_OK;
     qsa_session *s = session_allocate(context, &status);
-    if (s == NULL) {
+    if (s == NULL)
         return status;
-    }
     status = qsa_seq_open(context->cache, &s->seq);
     if (status != QSA_OK) {
         session_free(s);
@@ -91,9 +86,8 @@ qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
 
 void qsa_session_close(qsa_session *session)
 {
-    if (session == NULL) {
+    if (session == NULL)
         return;
-    }
     (void)qsa_seq_close(session->context->cache, session->seq);
     unlink_session(session);
     session_free(session);
@@ -115,9 +109,8 @@ qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position)
         return engine_fail(QSA_E_ORDER, "the anchor is decided: the session begins at %lld",
                            (long long)session->anchor);
     }
-    if (position < 0 || position >= QSA_MAX_POSITION) {
+    if (position < 0 || position >= QSA_MAX_POSITION)
         return engine_fail(QSA_E_LIMIT, "anchor %lld is not a position from 0 to below 2^31", (long long)position);
-    }
     session->anchor = position;
     return QSA_OK;
 }
@@ -126,15 +119,13 @@ qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position)
 
 qsa_status session_reserve(qsa_session *s, uint64_t tokens)
 {
-    if (tokens <= s->ids_capacity) {
+    if (tokens <= s->ids_capacity)
         return QSA_OK;
-    }
     uint64_t capacity = s->ids_capacity + s->ids_capacity / 2;
     capacity = capacity < tokens ? tokens : capacity;
     int32_t *ids = realloc(s->ids, capacity * sizeof *ids);
-    if (ids == NULL) {
+    if (ids == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for a list of %llu tokens", (unsigned long long)capacity);
-    }
     s->context->state_bytes += (capacity - s->ids_capacity) * sizeof *ids;
     s->ids = ids;
     s->ids_capacity = capacity;
@@ -161,28 +152,23 @@ qsa_status session_feed_after(qsa_session *s, const int32_t *tokens, size_t n, f
         const size_t now = n - fed < chunk ? n - fed : chunk;
         const bool is_last = fed + now == n;
         const qsa_status status = feed_chunk(s, tokens + fed, (uint32_t)now, is_last ? out_logits : NULL);
-        if (status != QSA_OK) {
+        if (status != QSA_OK)
             return status;
-        }
         fed += now;
-        if (progress != NULL) {
+        if (progress != NULL)
             progress(user, before + fed);
-        }
     }
-    if (n > 1) {
+    if (n > 1)
         session_keep_place(s);
-    }
     return QSA_OK;
 }
 
 qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
                             void (*progress)(void *user, size_t fed), void *user)
 {
-    if (session == NULL || (tokens == NULL && n > 0)) {
+    if (session == NULL || (tokens == NULL && n > 0))
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_feed: session or tokens is NULL");
-    }
-    if (n == 0 && out_logits != NULL) {
+    if (n == 0 && out_logits != NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_feed: no token whose logits could be computed");
-    }
     return session_feed_after(session, tokens, n, out_logits, 0, progress, user);
 }

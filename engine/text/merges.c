@@ -61,13 +61,12 @@ static qsa_status read_merges(merge_table *table, const vocabulary *words, const
     qsa_status status = vocabulary_index_init(&index, words);
     if (!joined && status == QSA_OK)
         status = engine_fail(QSA_E_MEMORY, "no memory to read merges");
-    for (size_t i = 0; i < table->count && status == QSA_OK; i++) {
+    for (size_t i = 0; i < table->count && status == QSA_OK; i++)
         if (input->merges[i].count > LONGEST)
             status =
                 engine_fail(QSA_E_LIMIT, "merge %zu has %zu bytes; at most %zu", i, input->merges[i].count, LONGEST);
         else
             status = read_merge(&index, input->merges[i], i, joined, &table->merges[i]);
-    }
     vocabulary_index_release(&index);
     free(joined);
     return status;

@@ -76,8 +76,8 @@ static qsa_status compile(pre_tokenizer *pre, const char *pattern)
     pre->context = pcre2_match_context_create(NULL);
     if (!pre->context)
         return engine_fail(QSA_E_MEMORY, "no memory for a pre-tokenizer");
-    /* PCRE2's limit guards against patterns that take exponential time. These take linear time, and the limit would only
-     * stop pieces of more than ten million characters. */
+    /* PCRE2's limit guards against patterns that take exponential time. These take linear time, and the limit would
+     * only stop pieces of more than ten million characters. */
     pcre2_set_match_limit(pre->context, UINT32_MAX);
     return QSA_OK;
 }

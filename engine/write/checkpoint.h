@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a checkpoint as one GGUF file: keys and the list of tensors first, then the tensors in the order of the list,
- * row by row, so that memory holds a block of rows however large the file is. Until the end the file lies beside its name.
+ * row by row, so that memory holds a block of rows however large the file is. Until the end the file lies beside its
+ * name.
  *
  *     open    keys into head, every tensor listed    begin    (rows ... end_tensor) of every tensor    close
  *

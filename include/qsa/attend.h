@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention over a row on plain arrays (SPEC sections 5 and 6). The dense oracle is the same code over the dense row. */
+/* Attention over a row on plain arrays (SPEC sections 5 and 6). The dense oracle is the same code over the dense row.
+ */
 #ifndef QSA_ATTEND_H
 #define QSA_ATTEND_H
 

@@ -83,8 +83,8 @@ QSA_API qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_in
  * has that position. O(freed pages). Errors: QSA_E_RANGE outside [anchor, frontier]. */
 QSA_API qsa_status qsa_seq_rewind(qsa_cache *cache, qsa_seq seq, int64_t to);
 
-/* anchor = upto. O(freed pages) if a multiple of the ratio is dropped, or everything; otherwise the groups are cut anew from
- * the new anchor: the run is packed into private pages and its pooled keys rebuilt from raw keys, O(bytes).
+/* anchor = upto. O(freed pages) if a multiple of the ratio is dropped, or everything; otherwise the groups are cut anew
+ * from the new anchor: the run is packed into private pages and its pooled keys rebuilt from raw keys, O(bytes).
  * Errors: QSA_E_RANGE; to re-pack QSA_E_FULL (as many free pages as the rest of the run needs). */
 QSA_API qsa_status qsa_seq_evict(qsa_cache *cache, qsa_seq seq, int64_t upto);
 
@@ -97,13 +97,13 @@ QSA_API qsa_status qsa_seq_remove(qsa_cache *cache, qsa_seq seq, qsa_span span);
  * Errors: QSA_E_RANGE (a position below 0 or above 2^31-1). */
 QSA_API qsa_status qsa_seq_shift(qsa_cache *cache, qsa_seq seq, int64_t delta);
 
-/* From now on keeps about the newest `tokens` tokens, by the rule of SPEC section 2 (per query, so chunking cannot matter);
- * pages are freed at commit. Any number of tokens larger than the run keeps everything. O(1).
- * Errors: QSA_E_ARGUMENT (below the ratio). */
+/* From now on keeps about the newest `tokens` tokens, by the rule of SPEC section 2 (per query, so chunking cannot
+ * matter); pages are freed at commit. Any number of tokens larger than the run keeps everything. O(1). Errors:
+ * QSA_E_ARGUMENT (below the ratio). */
 QSA_API qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens);
 
-/* A new sequence that shares [anchor, at) with this one, also inside a group; frame and window are inherited. No token is
- * copied until one side writes into a shared page. O(pages). Errors: QSA_E_RANGE; QSA_E_FULL (max_sequences). */
+/* A new sequence that shares [anchor, at) with this one, also inside a group; frame and window are inherited. No token
+ * is copied until one side writes into a shared page. O(pages). Errors: QSA_E_RANGE; QSA_E_FULL (max_sequences). */
 QSA_API qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_seq);
 
 /* As fork at the frontier, but with pages of its own. O(bytes). Errors: QSA_E_FULL (pages or max_sequences). */

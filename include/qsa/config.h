@@ -90,8 +90,8 @@ typedef struct qsa_config {
     qsa_profile profile; /* default QSA_PROFILE_BF16 */
 
     /* size; what does not fit later is QSA_E_FULL, never a reallocation */
-    uint64_t
-        capacity_tokens; /* of all sequences together, rounded up to pages; each sequence takes whole pages. Default 262144 */
+    uint64_t capacity_tokens; /* of all sequences together, rounded up to pages; each sequence takes whole pages.
+                                 Default 262144 */
     uint32_t max_sequences;   /* open at one time; default 1 */
     uint32_t max_step_tokens; /* in one step, all entries together; default 512 */
     uint32_t max_parts;       /* parts a phase can be divided into usefully; default 8 */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots: state that survives.
  *
- * A snapshot holds one sequence or several of a cache: positions, rotary frame and triples, K, V, raw and pooled keys of
- * every layer, and opaque sections of the host. What sequences share stays shared. The format is versioned and written
- * down in docs/SNAPSHOT.md; it is streamed both ways and does not depend on pages, threads or instruction set: the same
- * state gives the same bytes.
+ * A snapshot holds one sequence or several of a cache: positions, rotary frame and triples, K, V, raw and pooled keys
+ * of every layer, and opaque sections of the host. What sequences share stays shared. The format is versioned and
+ * written down in docs/SNAPSHOT.md; it is streamed both ways and does not depend on pages, threads or instruction set:
+ * the same state gives the same bytes.
  *
  * Reading is all or nothing: into a live cache, beside other sequences. Bytes are taken for hostile; a snapshot of
  * another shape, precision, model or version is refused with both values named. During a step both are QSA_E_BUSY. */

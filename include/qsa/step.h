@@ -7,9 +7,9 @@
  * An error is sticky, of refused input the lowest by (layer, entry, token, tensor), whatever the threads did; later
  * phases do nothing, commit returns it and acts as abort. Until commit no sequence has changed.
  *
- * The library starts no threads. A layer is divided into any number of parts, at most QSA_MAX_PARTS; each part of a phase
- * is one call, from any thread, in any order or at once; between two phases of a layer the host puts a barrier (every part
- * of phase p returns before any part of phase p+1 is called). No result depends on the number of parts. */
+ * The library starts no threads. A layer is divided into any number of parts, at most QSA_MAX_PARTS; each part of a
+ * phase is one call, from any thread, in any order or at once; between two phases of a layer the host puts a barrier
+ * (every part of phase p returns before any part of phase p+1 is called). No result depends on the number of parts. */
 #ifndef QSA_STEP_H
 #define QSA_STEP_H
 
@@ -37,7 +37,8 @@ typedef struct qsa_strided {
     size_t head_stride; /* where a tensor has one head, any */
 } qsa_strided;
 
-/* What the projections gave, before any norm or rotation. Must stay valid and unchanged until the layer's last phase. */
+/* What the projections gave, before any norm or rotation. Must stay valid and unchanged until the layer's last phase.
+ */
 typedef struct qsa_tensors {
     qsa_strided q;       /* q_heads x head_dim */
     qsa_strided k;       /* kv_heads x head_dim */
@@ -64,8 +65,9 @@ QSA_API qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, si
  * Errors: QSA_E_ORDER, QSA_E_ARGUMENT, or the step's sticky error. */
 QSA_API qsa_status qsa_layer_begin(qsa_step *step, uint32_t layer, const qsa_tensors *tensors, const qsa_output *out);
 
-/* One part of one phase of the announced layer; `parts` is the same in all its phases. Sets the floating point environment
- * it needs and restores the caller's. Errors: QSA_E_ORDER, QSA_E_ARGUMENT, or the sticky error as far as it is known. */
+/* One part of one phase of the announced layer; `parts` is the same in all its phases. Sets the floating point
+ * environment it needs and restores the caller's. Errors: QSA_E_ORDER, QSA_E_ARGUMENT, or the sticky error as far as it
+ * is known. */
 QSA_API qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts);
 
 /* A whole layer on the calling thread: begin, then all phases in one part. */

@@ -30,15 +30,15 @@ typedef struct qsa_attend_scratch {
 uint32_t qsa_row_limit(uint32_t ratio, uint32_t budget);
 uint32_t qsa_block_limit(uint32_t ratio, uint32_t budget);
 
-/* Floats between the x of two heads: rows begin on cache lines, of which they are an odd number apart, so that the lines of
- * one token lie in different sets of a cache. */
+/* Floats between the x of two heads: rows begin on cache lines, of which they are an odd number apart, so that the
+ * lines of one token lie in different sets of a cache. */
 size_t qsa_x_stride(uint32_t n_blocks);
 
 /* The factor c on a query: log2(e) / sqrt(D), rounded once. */
 float qsa_query_scale(uint32_t head_dim);
 
-/* The two halves of what follows: x = q.k of the row in scratch, lanes that are not in the row squeezed out; and from x the
- * weights and the dimensions [begin, end) of the output, begin a multiple of 32. out: as below, of dimension 0. */
+/* The two halves of what follows: x = q.k of the row in scratch, lanes that are not in the row squeezed out; and from x
+ * the weights and the dimensions [begin, end) of the output, begin a multiple of 32. out: as below, of dimension 0. */
 void qsa_attend_compare(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t dim,
                         qsa_attend_scratch *scratch);
 void qsa_attend_weigh(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t begin,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The float environment of SPEC section 6, rule 6: round to nearest, subnormals kept, no traps. Entry points that compute
- * set it and restore the caller's. */
+/* The float environment of SPEC section 6, rule 6: round to nearest, subnormals kept, no traps. Entry points that
+ * compute set it and restore the caller's. */
 #ifndef QSA_BASE_FLOAT_ENV_H
 #define QSA_BASE_FLOAT_ENV_H
 

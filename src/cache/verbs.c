@@ -57,7 +57,8 @@ static qsa_status pool_run(qsa_cache *cache, const qsa_sequence *sequence, uint6
     return QSA_OK;
 }
 
-/* Groups are re-cut from the new anchor: the run moves into private pages, and its pooled keys are made from raw keys. */
+/* Groups are re-cut from the new anchor: the run moves into private pages, and its pooled keys are made from raw keys.
+ */
 static qsa_status repack(qsa_cache *cache, qsa_sequence *sequence, int64_t anchor)
 {
     const uint64_t dropped = (uint64_t)(anchor - sequence->anchor), kept = tokens_of(sequence) - dropped;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of operations that a device offers, and what it is told of a step.
  *
- * A store is the pages of one cache on one device, with the working memory of a step. Whoever uses it names pages by number
- * and never sees where they lie. Pages have the same layout on every device (layout.h), so that reading back, digests and
- * snapshots are one code: they look at a page through a view.
+ * A store is the pages of one cache on one device, with the working memory of a step. Whoever uses it names pages by
+ * number and never sees where they lie. Pages have the same layout on every device (layout.h), so that reading back,
+ * digests and snapshots are one code: they look at a page through a view.
  *
  * Every operation gives the bits of the scalar kernels. All or nothing holds one level up: a failed operation may have
  * written, but only pages that nobody refers to yet. */
@@ -160,7 +160,8 @@ typedef struct qsa_operations {
     qsa_status (*swap_pages)(qsa_store *store, uint32_t a, uint32_t b);
     /* Copies n consecutive slots within pages: K, V and raw keys of all layers. */
     qsa_status (*copy_slots)(qsa_store *store, qsa_place from, qsa_place to, uint32_t n);
-    /* Pools n consecutive groups of one page, all layers, from raw keys. cos_sin [n][2 * pairs] of their first tokens. */
+    /* Pools n consecutive groups of one page, all layers, from raw keys. cos_sin [n][2 * pairs] of their first tokens.
+     */
     qsa_status (*pool)(qsa_store *store, qsa_place first, uint32_t n, const float *cos_sin);
 
     /* One page of one layer and arena in host memory, to read or to change; valid until the next operation. */

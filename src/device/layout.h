@@ -5,9 +5,9 @@
  *   KV      [kv_heads][blocks of 4 slots] of K [head_dim][4], V [4][head_dim]; of every second block V comes first
  *   raw     [slots][index_dim]
  *   pooled  [index_dim][groups]   one tile; lanes are groups
- * K of four neighbours makes a vector without a transpose, and reading it brings V near: they share 4 KiB in the released
- * shape. Changing places, the K of a row meets all sets of a cache, not half of them (docs/adr/0008).
- * and, once for all layers, the rotary triples [slots]. Address = arena + layer * layer stride + page * page stride. */
+ * K of four neighbours makes a vector without a transpose, and reading it brings V near: they share 4 KiB in the
+ * released shape. Changing places, the K of a row meets all sets of a cache, not half of them (docs/adr/0008). and,
+ * once for all layers, the rotary triples [slots]. Address = arena + layer * layer stride + page * page stride. */
 #ifndef QSA_DEVICE_LAYOUT_H
 #define QSA_DEVICE_LAYOUT_H
 

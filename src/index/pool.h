@@ -16,12 +16,13 @@ typedef struct qsa_pool_rule {
     const float *weight; /* [dim] effective */
 } qsa_pool_rule;
 
-/* A pooled key is made in two steps. The first is a group's own: the mean of its raw keys [ratio][dim] in order, rounded here
- * to the profile's type (stored keys are already), and cos_sin [2 * pairs] of its first token, rounded as the profile says. */
+/* A pooled key is made in two steps. The first is a group's own: the mean of its raw keys [ratio][dim] in order,
+ * rounded here to the profile's type (stored keys are already), and cos_sin [2 * pairs] of its first token, rounded as
+ * the profile says. */
 void qsa_pool_mean(const qsa_pool_rule *rule, const float *raw, float *out_mean);
 void qsa_pool_angles(const qsa_pool_rule *rule, const float *cos_sin, float *out_angles);
-/* The second takes n groups at once, whose norms run side by side: means [n][dim], angles [n][2 * pairs]; out [n][dim], values
- * of the profile's type. */
+/* The second takes n groups at once, whose norms run side by side: means [n][dim], angles [n][2 * pairs]; out [n][dim],
+ * values of the profile's type. */
 void qsa_pool_finish(const qsa_kernels *kernels, const qsa_pool_rule *rule, uint32_t n, const float *means,
                      const float *angles, float *out);
 
@@ -29,7 +30,8 @@ void qsa_pool_finish(const qsa_kernels *kernels, const qsa_pool_rule *rule, uint
 void qsa_pool_one(const qsa_kernels *kernels, const qsa_pool_rule *rule, const float *raw, const float *cos_sin,
                   float *out);
 
-/* Norm and rotate as the index does: rounds input, cos and sin first in the bf16 profile. x [heads][dim] with stride. */
+/* Norm and rotate as the index does: rounds input, cos and sin first in the bf16 profile. x [heads][dim] with stride.
+ */
 void qsa_index_norm_rotate(const qsa_kernels *kernels, const float *x, size_t stride, uint32_t heads, uint32_t dim,
                            const float *weight, float eps, uint32_t pairs, const float *cos_sin, bool bf16, float *out);
 

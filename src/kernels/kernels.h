@@ -44,25 +44,26 @@ typedef struct qsa_candidate {
     uint32_t group;
 } qsa_candidate;
 
-/* Writes those of n scores whose bits exceed tau (-1: all) to out, in order; score i is that of group first + i. Returns
- * how many; out has room for n. */
+/* Writes those of n scores whose bits exceed tau (-1: all) to out, in order; score i is that of group first + i.
+ * Returns how many; out has room for n. */
 typedef uint32_t qsa_offer_fn(const float *scores, uint32_t n, uint32_t first, int64_t tau, qsa_candidate *out);
 
-/* Keeps, in place and in order, the candidates above `threshold` and the first `equal` of those that equal it. Returns how
- * many are left. */
+/* Keeps, in place and in order, the candidates above `threshold` and the first `equal` of those that equal it. Returns
+ * how many are left. */
 typedef uint32_t qsa_keep_fn(qsa_candidate *candidates, uint32_t n, uint32_t threshold, uint32_t equal);
 
 /* x = dot(q', k) of `heads` query heads that share one kv head. q [heads][dim], already times c;
- * blocks [n_blocks] -> [dim][4]; out: head h, token t of block b at out[h * out_stride + 4 * b + t]. Rows of blocks whose
- * lane is not in the caller's row may hold anything, their results too. */
+ * blocks [n_blocks] -> [dim][4]; out: head h, token t of block b at out[h * out_stride + 4 * b + t]. Rows of blocks
+ * whose lane is not in the caller's row may hold anything, their results too. */
 typedef void qsa_dots_fn(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
                          float *out, size_t out_stride);
 
-/* Softmax weights in place: x[h * stride + j] -> p = E2(x - M), M the head's maximum over j < n; sum[h]: the chain L. */
+/* Softmax weights in place: x[h * stride + j] -> p = E2(x - M), M the head's maximum over j < n; sum[h]: the chain L.
+ */
 typedef void qsa_weights_fn(float *x, size_t stride, uint32_t heads, uint32_t n, float *sum);
 
-/* out[h * out_stride + d] = (A_d * R) + 0, A_d the chain over tokens j < n of p[h * stride + j] * v_j[d], R = 1 / sum[h].
- * v [n] -> [dim]. */
+/* out[h * out_stride + d] = (A_d * R) + 0, A_d the chain over tokens j < n of p[h * stride + j] * v_j[d], R = 1 /
+ * sum[h]. v [n] -> [dim]. */
 typedef void qsa_accumulate_fn(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
                                uint32_t dim, const float *sum, float *out, size_t out_stride);
 

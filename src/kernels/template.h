@@ -15,9 +15,9 @@
 #define QSA_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* Runs `call`, in which ROWS_CONSTANT is the constant 1 .. 6 that `rows` equals: the rows of q, or of p, that share what
- * is loaded. Six rows of two vectors are twelve accumulators, which with keys, q and zeros fill 16 registers; six rows of
- * four are 24 of 32. */
+/* Runs `call`, in which ROWS_CONSTANT is the constant 1 .. 6 that `rows` equals: the rows of q, or of p, that share
+ * what is loaded. Six rows of two vectors are twelve accumulators, which with keys, q and zeros fill 16 registers; six
+ * rows of four are 24 of 32. */
 #define QSA_ROWS_CASE(n, call)                                                                                         \
     case n: {                                                                                                          \
         enum { ROWS_CONSTANT = n };                                                                                    \
@@ -35,7 +35,8 @@
     }
 
 /* In how many passes of at most `most` rows of q each all rows are done. Pass i of n takes rows * i / n to
- * rows * (i + 1) / n: dealt out evenly, so that 8 are 4 and 4, not 6 and 2, of which the 2 would wait for their chains. */
+ * rows * (i + 1) / n: dealt out evenly, so that 8 are 4 and 4, not 6 and 2, of which the 2 would wait for their chains.
+ */
 static inline size_t qsa_passes(size_t rows, size_t most)
 {
     return (rows + most - 1) / most;

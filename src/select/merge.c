@@ -41,7 +41,8 @@ static bool all_below(const qsa_ranges *ranges, uint32_t threshold)
     return true;
 }
 
-/* The best of the packed few, and of all candidates of ranges that may have more; none of them is below the threshold. */
+/* The best of the packed few, and of all candidates of ranges that may have more; none of them is below the threshold.
+ */
 static uint32_t merge_all(const qsa_ranges *ranges, uint32_t threshold, qsa_candidate *buffer)
 {
     const qsa_kernels *kernels = ranges->kernels;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Members of a query whose groups were cut into ranges, each of which was scanned on its own.
  *
- * A range leaves its candidates where they are and a copy of the best few. The k-th largest of all the few cannot be above that
- * of all candidates. A range of which a few are below it has nothing more to give; only of the others are all candidates
- * looked at. Where good scores are spread over the ranges, a merge so reads little more than k candidates, and where they are
- * not, all of the ranges that hold them. Neither can be seen in the result. */
+ * A range leaves its candidates where they are and a copy of the best few. The k-th largest of all the few cannot be
+ * above that of all candidates. A range of which a few are below it has nothing more to give; only of the others are
+ * all candidates looked at. Where good scores are spread over the ranges, a merge so reads little more than k
+ * candidates, and where they are not, all of the ranges that hold them. Neither can be seen in the result. */
 #ifndef QSA_SELECT_MERGE_H
 #define QSA_SELECT_MERGE_H
 
@@ -30,8 +30,8 @@ uint32_t qsa_few_limit(uint32_t k, uint32_t n_ranges);
 /* What the scan of range i found; its buffer stays as it is until the merge. buffer: working memory for as many. */
 void qsa_ranges_leave(const qsa_ranges *ranges, uint32_t i, const qsa_selection *found, qsa_candidate *buffer);
 
-/* Groups of the best min(k, all) candidates, in order; returns how many. Candidates are in any order afterwards. buffer:
- * working memory [qsa_selection_capacity(k)]. */
+/* Groups of the best min(k, all) candidates, in order; returns how many. Candidates are in any order afterwards.
+ * buffer: working memory [qsa_selection_capacity(k)]. */
 uint32_t qsa_ranges_merge(const qsa_ranges *ranges, qsa_candidate *buffer, uint32_t *out_groups);
 
 #endif

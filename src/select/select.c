@@ -54,7 +54,8 @@ static range full_range(const qsa_candidate *candidates, uint32_t count, uint32_
     return r;
 }
 
-/* Cuts the range into at most BINS bins and goes on with the one that holds the k-th largest. Returns how many it holds. */
+/* Cuts the range into at most BINS bins and goes on with the one that holds the k-th largest. Returns how many it
+ * holds. */
 static uint32_t narrow(const qsa_candidate *candidates, uint32_t count, range *r)
 {
     uint32_t histogram[BINS] = {0}, shift = 0;

@@ -2,9 +2,9 @@
 /* Membership without a sort.
  *
  * A score is >= +0, so its bits order as an unsigned integer. A selection takes scores in ascending order of group and
- * keeps those above a threshold tau; when its buffer is full it finds the k-th largest by histograms of the bits, keeps what
- * is above it and the first equal ones, and raises tau to it. Later equals lose by position, so a strict > is exact. The buffer
- * stays in order of group: emission needs no sort. */
+ * keeps those above a threshold tau; when its buffer is full it finds the k-th largest by histograms of the bits, keeps
+ * what is above it and the first equal ones, and raises tau to it. Later equals lose by position, so a strict > is
+ * exact. The buffer stays in order of group: emission needs no sort. */
 #ifndef QSA_SELECT_SELECT_H
 #define QSA_SELECT_SELECT_H
 

@@ -109,8 +109,8 @@ static qsa_status replace(const char *temporary, const char *path)
     return status;
 }
 
-/* A file of our own beside `path`. Names are tried until one is new: another thread or process may be saving to the same
- * path, and one that was killed may have left its file behind. file->path is to be freed. */
+/* A file of our own beside `path`. Names are tried until one is new: another thread or process may be saving to the
+ * same path, and one that was killed may have left its file behind. file->path is to be freed. */
 static qsa_status create_temporary(const char *path, open_file *file)
 {
     static atomic_uint counter;

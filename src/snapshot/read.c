@@ -159,8 +159,8 @@ static qsa_status read_triples(restore *r)
     return qsa_source_close(&r->source);
 }
 
-/* Largest magnitude among halves, as an integer: its order is that of the numbers, NaN last. Signed, because that is what
- * the baseline's vectors can compare. */
+/* Largest magnitude among halves, as an integer: its order is that of the numbers, NaN last. Signed, because that is
+ * what the baseline's vectors can compare. */
 static int16_t worst_half(const uint8_t *bytes, uint64_t size)
 {
     int16_t worst = 0;
@@ -195,8 +195,8 @@ static int32_t worst_float(const uint8_t *bytes, uint64_t size)
     return worst;
 }
 
-/* No stored value can be larger than 2^57: inputs are at most 2^56, and norms of them with weights up to 2^40 less. In f16
- * and in the scales of q8_0 every finite number is smaller. */
+/* No stored value can be larger than 2^57: inputs are at most 2^56, and norms of them with weights up to 2^40 less. In
+ * f16 and in the scales of q8_0 every finite number is smaller. */
 static bool stored_values_possible(const uint8_t *bytes, uint64_t size, enum qsa_element element)
 {
     switch (element) {

@@ -59,7 +59,8 @@ uint64_t qsa_extent_limit(const qsa_layout *layout)
     return most;
 }
 
-/* Four rows of a block, bf16 or f16, at a time: the bulk of every snapshot. Each way is written as compilers make the best of it. */
+/* Four rows of a block, bf16 or f16, at a time: the bulk of every snapshot. Each way is written as compilers make the
+ * best of it. */
 static void unblock_halves(const uint8_t *block, uint8_t *rows, uint32_t dim)
 {
     for (uint32_t d = 0; d < dim; d++) {

@@ -22,8 +22,8 @@ qsa_status qsa_source_expect(qsa_source *source, uint32_t tag, uint32_t number, 
 /* Reads and compares the section's checksum. */
 qsa_status qsa_source_close(qsa_source *source);
 
-/* Memory of the rest of the open section. It grows as bytes arrive, so that a hostile length costs no more than the file
- * really holds. */
+/* Memory of the rest of the open section. It grows as bytes arrive, so that a hostile length costs no more than the
+ * file really holds. */
 typedef struct qsa_bytes {
     uint8_t *data;
     uint64_t size, capacity;
@@ -32,8 +32,8 @@ typedef struct qsa_bytes {
 qsa_status qsa_source_take_all(qsa_source *source, uint64_t size, qsa_bytes *out);
 void qsa_bytes_free(const qsa_allocator *allocator, qsa_bytes *bytes);
 
-/* qsa_snapshot_read, or qsa_snapshot_inspect where cache is NULL. at_end (with the reader's context; NULL: none) has the last
- * word, after all bytes and before anything is published. */
+/* qsa_snapshot_read, or qsa_snapshot_inspect where cache is NULL. at_end (with the reader's context; NULL: none) has
+ * the last word, after all bytes and before anything is published. */
 qsa_status qsa_snapshot_restore(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,
                                 qsa_status (*at_end)(void *context), qsa_snapshot *out_snapshot);
 

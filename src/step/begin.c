@@ -195,8 +195,8 @@ static void slide(qsa_cache *cache, qsa_sequence *sequence)
         qsa_sequence_drop_front(cache, sequence, (uint64_t)(anchor - sequence->anchor));
 }
 
-/* Publishes the first `kept` tokens of an entry and gives back what they do not need. Last to first, so that pages return
- * to the free stack in the order in which they were taken. */
+/* Publishes the first `kept` tokens of an entry and gives back what they do not need. Last to first, so that pages
+ * return to the free stack in the order in which they were taken. */
 static void publish(qsa_step *step, uint32_t number, uint32_t kept)
 {
     qsa_cache *cache = step->cache;

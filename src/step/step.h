@@ -8,7 +8,8 @@
  * Invariants:
  *  1. While open, nothing that a committed query could read has changed: new tokens lie in slots at or beyond the
  *     frontier, in pages whose only reference is the step's; a shared last page was copied at begin.
- *  2. `refusals` only goes down: the lowest (layer, entry, token, tensor) that any part has met. A device that failed stays so.
+ *  2. `refusals` only goes down: the lowest (layer, entry, token, tensor) that any part has met. A device that failed
+ * stays so.
  *  3. Every address that a phase uses was computed at begin; a phase takes no lock and allocates nothing. */
 #ifndef QSA_STEP_STEP_H
 #define QSA_STEP_STEP_H

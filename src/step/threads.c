@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa_threads: a pool that runs the parts of one layer. A layer has a handful of phases, between which all threads meet.
- * Whoever has to wait watches for a moment what it waits for, giving way to any other thread, and then sleeps on a
- * condition: the next phase is nearly always there at once, and waking a sleeping thread takes as long as a small phase.
- * So an idle pool sleeps; one of more threads than there are processors does not watch at all. No bit of a result depends on who runs which part. */
+/* qsa_threads: a pool that runs the parts of one layer. A layer has a handful of phases, between which all threads
+ * meet. Whoever has to wait watches for a moment what it waits for, giving way to any other thread, and then sleeps on
+ * a condition: the next phase is nearly always there at once, and waking a sleeping thread takes as long as a small
+ * phase. So an idle pool sleeps; one of more threads than there are processors does not watch at all. No bit of a
+ * result depends on who runs which part. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, sysconf */
 #include "base/memory.h"
 #include "base/status.h"

@@ -52,9 +52,8 @@ static void stage_case_is_read(void **state)
     assert_true(c.queries == 2 && c.query[0] == 0 && c.query[1] == 8 && c.n == 9 && c.anchor == 50);
     assert_null(c.triples);
     assert_null(c.q_norm);
-    for (uint64_t k = 0; k < 9 * 32; k++) {
+    for (uint64_t k = 0; k < 9 * 32; k++)
         assert_true(c.q[k] == golden_to_bf16(golden_value(5, k) * 8.0f));
-    }
     assert_true(c.index_q_norm[5] == 1.0f + golden_to_bf16(golden_value(3, 5) * 0.25f));
     golden_case_free(&c);
     golden_free(file);

@@ -78,9 +78,8 @@ static void tensors_are_read(void **state)
     const golden_tensor *a = golden_find_tensor(header, "a", &error);
     assert_true(a->type == GOLDEN_F32 && a->rank == 2 && a->dims[0] == 2 && a->dims[1] == 3 && a->count == 6);
     static const uint32_t bits[] = {0x3f800000, 0xbf800000, 0x7f800000, 0x80000000, 1, 0x7fc00001};
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++)
         assert_int_equal(test_bits(a->floats[i]), bits[i]);
-    }
     const float *b = golden_floats(header, "b", 2, &error);
     assert_true(b[0] == 1.0f && test_bits(b[1]) == 0x80000000);
     const int32_t *c = golden_integers(header, "c", 3, &error);
@@ -246,9 +245,8 @@ static void too_many_entries_are_refused(void **state)
     char *text = test_alloc(GOLDEN_ENTRIES_MAX + 10, 10), *end = text;
     golden_error error;
     end += sprintf(end, "golden 1\nkind a\n");
-    for (int i = 0; i < GOLDEN_ENTRIES_MAX; i++) { /* with `kind` one more than fits */
+    for (int i = 0; i < GOLDEN_ENTRIES_MAX; i++) /* with `kind` one more than fits */
         end += sprintf(end, "k%d\n", i);
-    }
     sprintf(end, "end\n");
     assert_null(parse(text, &error));
     assert_string_equal(error.text, "x.txt: line 4098: too many entries: 'k4095'");

@@ -1,5 +1,5 @@
-/* An OpenCL device for tests, and two stores side by side: the host's with the scalar kernels, which are the definition,
- * and one on a device. */
+/* An OpenCL device for tests, and two stores side by side: the host's with the scalar kernels, which are the
+ * definition, and one on a device. */
 #ifndef DEVICE_FIXTURE_H
 #define DEVICE_FIXTURE_H
 

@@ -1,5 +1,5 @@
-/* Every operation of the table on a device against the scalar kernels, bit for bit: shapes, storage types, strides, sizes
- * that do not divide, numbers of work-groups, widths of vectors. */
+/* Every operation of the table on a device against the scalar kernels, bit for bit: shapes, storage types, strides,
+ * sizes that do not divide, numbers of work-groups, widths of vectors. */
 #include "fixture.h"
 
 #include <math.h>

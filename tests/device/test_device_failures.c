@@ -1,5 +1,5 @@
-/* The n-th call into OpenCL fails, for every n: of a creation, of steps, of every verb that touches the device. Nothing has
- * changed then, and the same thing works the next time. */
+/* The n-th call into OpenCL fails, for every n: of a creation, of steps, of every verb that touches the device. Nothing
+ * has changed then, and the same thing works the next time. */
 #include "faulty.h"
 #include "world.h"
 
@@ -49,8 +49,8 @@ static void tear_down(setting *s)
 
 /* ---- creation ---- */
 
-/* One more call fails than the last time; true while there was such a call. (A kept program that cannot be loaded is built
- * instead: not every failure is one of the whole.) */
+/* One more call fails than the last time; true while there was such a call. (A kept program that cannot be loaded is
+ * built instead: not every failure is one of the whole.) */
 static bool reached(uint64_t n)
 {
     return fault.calls >= n;
@@ -285,7 +285,8 @@ static void verbs_and_steps(void **state)
     tear_down(&s);
 }
 
-/* A device that is gone stays gone: everything says so, nothing hangs or crashes, and the positions are what they were. */
+/* A device that is gone stays gone: everything says so, nothing hangs or crashes, and the positions are what they were.
+ */
 static void a_lost_device(void **state)
 {
     static thing *const things[] = {step_that_keeps_nothing, step_into_a_shared_page, write_snapshot};
@@ -314,7 +315,8 @@ static void a_lost_device(void **state)
     tear_down(&s);
 }
 
-/* Pages change places in many calls: one that fails in between is undone; where that fails too, nothing works any more. */
+/* Pages change places in many calls: one that fails in between is undone; where that fails too, nothing works any more.
+ */
 static void a_swap_that_fails_is_undone(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* A whole model that reads a ledger and answers, on the host and on the device: the same output of every QSA layer, the same
- * logits, the same text, token for token.
+/* A whole model that reads a ledger and answers, on the host and on the device: the same output of every QSA layer, the
+ * same logits, the same text, token for token.
  *
  * usage: test_device_ledger           a small quoter, past its budget: part of every run of the tests
  *        test_device_ledger TOKENS    the demo model and a ledger of so many tokens; prints the hashes */

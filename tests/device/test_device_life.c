@@ -1,5 +1,5 @@
-/* Sequences on a device, through the public interface: random lives beside the oracle, on the host and on the device; what
- * one writes the other restores; what is moved and launched. */
+/* Sequences on a device, through the public interface: random lives beside the oracle, on the host and on the device;
+ * what one writes the other restores; what is moved and launched. */
 #include "fixture.h"
 #include "life.h"
 #include "world.h"

@@ -1,5 +1,5 @@
-/* Selection on a device through 262,144 tokens and beyond: ties, orders that fill the buffer again and again, budgets of
- * every size, any number of work-groups. The scalar kernels, on the host, say what is right; they are held to a full
+/* Selection on a device through 262,144 tokens and beyond: ties, orders that fill the buffer again and again, budgets
+ * of every size, any number of work-groups. The scalar kernels, on the host, say what is right; they are held to a full
  * sort elsewhere. */
 #include "fixture.h"
 

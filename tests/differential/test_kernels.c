@@ -93,7 +93,8 @@ static const void **addresses(const stored *s, size_t count)
     return a;
 }
 
-/* `count` arrays of [dim][lanes]. Whole lanes may be NaN, as unused places of a page are: bad [count][lanes] says which. */
+/* `count` arrays of [dim][lanes]. Whole lanes may be NaN, as unused places of a page are: bad [count][lanes] says
+ * which. */
 static stored *store_lanes(random_source *r, enum qsa_element type, size_t count, size_t dim, size_t lanes, bool *bad)
 {
     stored *all = test_alloc(count, sizeof *all);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates of ranges, merged, against a sort of all scores: wherever good scores and ties lie, however groups are cut. And
- * what a merge looks at.
+/* Candidates of ranges, merged, against a sort of all scores: wherever good scores and ties lie, however groups are
+ * cut. And what a merge looks at.
  *
  * A failure names the table and the seed of its case; QSA_TEST_SEED=seed runs that case first. */
 #include "support.h"
@@ -193,8 +193,8 @@ static uint64_t work_of(const cut *c)
     return looked_at;
 }
 
-/* 64 ranges that hold 5,952 candidates: 1,280 of them where good scores are everywhere; and those of one range where it has
- * all that is good. */
+/* 64 ranges that hold 5,952 candidates: 1,280 of them where good scores are everywhere; and those of one range where it
+ * has all that is good. */
 static void a_merge_looks_at_few_candidates(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The adapter: a layer in a ggml graph gives the bits of libqsa called directly, from strided views and on any number of
- * threads; errors leave as a status; bad shapes are refused while the graph is built. */
+/* The adapter: a layer in a ggml graph gives the bits of libqsa called directly, from strided views and on any number
+ * of threads; errors leave as a status; bad shapes are refused while the graph is built. */
 #include "support.h"
 
 #include <ggml-alloc.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mixture of experts: what the formula says, whatever is fused, and for each token the same bits however many others
- * chose its experts. */
+/* The mixture of experts: what the formula says, whatever is fused, and for each token the same bits however many
+ * others chose its experts. */
 #include "support.h"
 
 #include "model/experts.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs are kept between batches: as few are built as there are shapes, and a kept one gives the bits of a fresh one. */
+/* Graphs are kept between batches: as few are built as there are shapes, and a kept one gives the bits of a fresh one.
+ */
 #include "model_fixture.h"
 
 #include <stdlib.h>

@@ -447,7 +447,8 @@ static uint64_t hash_floats(const float *x, size_t n)
     return hash;
 }
 
-/* A low rank's nodes are all our own, so their bits depend neither on the number of tokens and threads nor on the machine. */
+/* A low rank's nodes are all our own, so their bits depend neither on the number of tokens and threads nor on the
+ * machine. */
 static void hyper_connections_of_a_low_rank_have_the_same_bits_everywhere(void **state)
 {
     (void)state;

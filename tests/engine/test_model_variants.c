@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tiny model written in other ways: fused projections, every tensor type of ggml, YaRN keys, no n-gram embedding. */
+/* The tiny model written in other ways: fused projections, every tensor type of ggml, YaRN keys, no n-gram embedding.
+ */
 #include "model_fixture.h"
 
 #include <ggml-cpu.h>

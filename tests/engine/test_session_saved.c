@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions that are saved and loaded: they go on as if they had never been away; files that are not right are refused by
- * the name of the part, and nothing is changed. */
+/* Sessions that are saved and loaded: they go on as if they had never been away; files that are not right are refused
+ * by the name of the part, and nothing is changed. */
 #include "model_fixture.h"
 
 #include "quoter/quoter.h"

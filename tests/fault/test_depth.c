@@ -1,4 +1,5 @@
-/* Depth: a quarter of a million tokens of two dimensions, past every 16- and 17-bit edge. Work is counted, not timed. */
+/* Depth: a quarter of a million tokens of two dimensions, past every 16- and 17-bit edge. Work is counted, not timed.
+ */
 #include "world.h"
 
 #include <stdlib.h>
@@ -123,7 +124,8 @@ static void groups_past_sixteen_bits(void **state)
     world_ok(qsa_seq_verify_index(the_well.cache, the_well.seq));
 }
 
-/* A chunk of 4,096 queries that ends at 65,552 groups and a tail of one: their members are the best, seen now and then. */
+/* A chunk of 4,096 queries that ends at 65,552 groups and a tail of one: their members are the best, seen now and then.
+ */
 static void chunk_of_queries_at_the_bottom(void **state)
 {
     (void)state;

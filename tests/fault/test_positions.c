@@ -8,8 +8,8 @@
 
 enum { IMAGE_ROWS = 15, IMAGE_COLUMNS = 20, IMAGE = IMAGE_ROWS * IMAGE_COLUMNS, PROMPT = 3 + IMAGE + 1 };
 
-/* Three tokens of text, an image of 15 x 20 whose tokens share t = 3, and one token of text that goes on from its largest
- * coordinate. */
+/* Three tokens of text, an image of 15 x 20 whose tokens share t = 3, and one token of text that goes on from its
+ * largest coordinate. */
 static void image_triples(qsa_triple *out)
 {
     for (int32_t i = 0; i < 3; i++)

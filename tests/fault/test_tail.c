@@ -91,7 +91,8 @@ static void extends_shorter_than_a_group(void **state)
         }
 }
 
-/* A prompt of 64, one token after 1,001 and one after 7 in one step: as in three steps, and the third closes group 1. */
+/* A prompt of 64, one token after 1,001 and one after 7 in one step: as in three steps, and the third closes group 1.
+ */
 static void decode_rows_mixed_into_a_prompt(void **state)
 {
     (void)state;

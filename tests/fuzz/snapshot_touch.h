@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a snapshot, read beside a live sequence. What is refused must leave no trace; what is read must be whole:
- * it goes on, is saved again, and gives every page back. */
+/* Any bytes as a snapshot, read beside a live sequence. What is refused must leave no trace; what is read must be
+ * whole: it goes on, is saved again, and gives every page back. */
 #ifndef SNAPSHOT_TOUCH_H
 #define SNAPSHOT_TOUCH_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The snapshot fuzzer's little brother, which every compiler has: seeds changed in a few places, checksums put right, all
- * the same in every run. */
+/* The snapshot fuzzer's little brother, which every compiler has: seeds changed in a few places, checksums put right,
+ * all the same in every run. */
 #include "parts.h"
 #include "snapshot_touch.h"
 #include "support.h"

@@ -62,8 +62,8 @@ void life_compare(life *l);
 
 /* Opens a sequence in both. */
 walker *life_open(life *l);
-/* One step of n tokens, of which `keep` stay; every query is compared. position is read for a sequence never fed and must
- * be the frontier of another. */
+/* One step of n tokens, of which `keep` stay; every query is compared. position is read for a sequence never fed and
+ * must be the frontier of another. */
 void life_feed(life *l, walker *one, int64_t position, uint32_t n, uint32_t keep);
 void life_close(life *l, walker *one);
 

@@ -1,6 +1,6 @@
-/* The table of verbs, docs/VERBS.md: what each does, what it refuses, what it costs. Each row is run on a sequence of 13
- * tokens (a group, and a tail of one, beyond the cut) and on one of 200, and K, V, index and bookkeeping are compared
- * with the oracle. A function of the library that is exported and has no row fails the test. */
+/* The table of verbs, docs/VERBS.md: what each does, what it refuses, what it costs. Each row is run on a sequence of
+ * 13 tokens (a group, and a tail of one, beyond the cut) and on one of 200, and K, V, index and bookkeeping are
+ * compared with the oracle. A function of the library that is exported and has no row fails the test. */
 #include "life_model.h"
 
 #include <stdio.h>

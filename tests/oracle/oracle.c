@@ -7,9 +7,8 @@
 static void *resize(void *array, size_t count, size_t element_size)
 {
     void *grown = realloc(array, (count ? count : 1) * element_size);
-    if (!grown) {
+    if (!grown)
         abort(); /* a test host without memory */
-    }
     return grown;
 }
 
@@ -19,15 +18,13 @@ float oracle_e2(float x)
 {
     static const float coefficients[] = {0x1.5f48cp-10f, 0x1.3b2a1cp-7f, 0x1.c6aeccp-5f,
                                          0x1.ebfbep-3f,  0x1.62e43p-1f,  1.0f};
-    if (!(x >= -126)) {
+    if (!(x >= -126))
         return 0.0f;
-    }
     float magic = 12582912.0f;
     float t = x + magic, n = t - magic, r = x - n;
     float p = 0x1.444p-13f;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++)
         p = fmaf(p, r, coefficients[i]);
-    }
     uint32_t p_bits, t_bits, magic_bits;
     memcpy(&p_bits, &p, 4);
     memcpy(&t_bits, &t, 4);
@@ -48,12 +45,10 @@ void oracle_sin_cos(float angle, float *out_sin, float *out_cos)
     double k = rint(a * 0x1.45f306dc9c883p-1);
     double r = ((a - k * 0x1.921fb54p+0) - k * 0x1.10b4611p-30) - k * 0x1.4c4c6628b80dcp-59;
     double z = r * r, s = 0, e = 0;
-    for (int n = 7; n >= 1; n--) {
+    for (int n = 7; n >= 1; n--)
         s = s * z + (n % 2 ? -1 : 1) / factorial(2 * n + 1);
-    }
-    for (int n = 8; n >= 1; n--) {
+    for (int n = 8; n >= 1; n--)
         e = e * z + (n % 2 ? -1 : 1) / factorial(2 * n);
-    }
     double sn = (s * z) * r + r, cs = e * z + 1;
     int quadrant = (int)(((int64_t)k % 4 + 4) % 4);
     const double sines[] = {sn, cs, -sn, -cs}, cosines[] = {cs, -sn, -cs, sn};
@@ -107,12 +102,10 @@ void oracle_frequencies(const oracle_shape *s, float *out)
 
 float oracle_attention_factor(const oracle_shape *s)
 {
-    if (!s->yarn) {
+    if (!s->yarn)
         return 1.0f;
-    }
-    if (s->yarn_has_attention_factor) {
+    if (s->yarn_has_attention_factor)
         return s->yarn_attention_factor;
-    }
     return s->yarn_factor <= 1 ? 1.0f : (float)(1 + 0.1 * log((double)s->yarn_factor));
 }
 
@@ -156,13 +149,11 @@ float oracle_to_f16(float x)
 static bool store_q8_0(const float *x, float *out)
 {
     float largest = 0;
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < 32; i++)
         largest = fmaxf(largest, fabsf(x[i]));
-    }
     float d = largest / 127, stored_d = oracle_to_f16(d);
-    if (d >= 65520) {
+    if (d >= 65520)
         return false;
-    }
     for (int i = 0; i < 32; i++) {
         float id = stored_d == 0 ? 0 : 1 / d;
         int q = stored_d == 0 ? 0 : (int)rintf(x[i] * id);
@@ -201,9 +192,8 @@ static float fl(float x, bool bf16)
 void oracle_norm(int size, float eps, const float *x, const float *weight, float *out)
 {
     float s = 0;
-    for (int i = 0; i < size; i++) {
+    for (int i = 0; i < size; i++)
         s = fmaf(x[i], x[i], s);
-    }
     float t = s / (float)size;
     t = t + eps;
     float root = sqrtf(t), u = 1 / root;
@@ -230,9 +220,8 @@ static void norm_rotate(int size, const oracle_shape *s, const float *weight, co
                         const float *x, float *out)
 {
     oracle_norm(size, s->eps, x, weight, out);
-    for (int i = 0; i < size; i++) {
+    for (int i = 0; i < size; i++)
         out[i] = fl(out[i], bf16);
-    }
     oracle_rotate(s->rotary_dim, cos_sin, bf16, out);
 }
 
@@ -241,9 +230,8 @@ void oracle_pool(const oracle_shape *s, const float *raw_keys, const float *cos_
     float *mean = resize(NULL, s->index_dim, sizeof *mean);
     for (int d = 0; d < s->index_dim; d++) {
         float sum = fl(raw_keys[d], s->index_bf16);
-        for (int k = 1; k < s->ratio; k++) {
+        for (int k = 1; k < s->ratio; k++)
             sum = sum + fl(raw_keys[k * s->index_dim + d], s->index_bf16);
-        }
         mean[d] = fl(sum / (float)s->ratio, s->index_bf16);
     }
     norm_rotate(s->index_dim, s, s->index_k_norm, cos_sin, s->index_bf16, mean, out);
@@ -257,9 +245,8 @@ float oracle_score(const oracle_shape *s, const float *index_q, const float *poo
     float score = 0;
     for (int head = 0; head < s->index_heads; head++) {
         float dot = 0;
-        for (int d = 0; d < s->index_dim; d++) {
+        for (int d = 0; d < s->index_dim; d++)
             dot = fmaf(index_q[head * s->index_dim + d], pooled_key[d], dot);
-        }
         score = score + (dot < 0 ? 0.0f : dot);
     }
     return score;
@@ -272,16 +259,13 @@ int oracle_select(int count, const float *scores, int keep, int32_t *out_chosen)
     memset(taken, 0, (size_t)count * sizeof *taken);
     for (int round = 0; round < keep && round < count; round++) {
         int best = -1;
-        for (int j = 0; j < count; j++) {
+        for (int j = 0; j < count; j++)
             best = !taken[j] && (best < 0 || scores[j] > scores[best]) ? j : best;
-        }
         taken[best] = true;
     }
-    for (int j = 0; j < count; j++) {
-        if (taken[j]) {
+    for (int j = 0; j < count; j++)
+        if (taken[j])
             out_chosen[chosen++] = j;
-        }
-    }
     free(taken);
     return chosen;
 }
@@ -302,19 +286,16 @@ void oracle_close(oracle_run *run)
 {
     float *const arrays[] = {run->cos_sin, run->raw_key,  run->pooled,  run->index_q,
                              run->main_q,  run->k_stored, run->v_stored};
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 7; i++)
         free(arrays[i]);
-    }
     *run = (oracle_run){0};
 }
 
 static bool acceptable(int size, const float *x)
 {
-    for (int i = 0; i < size; i++) {
-        if (!(fabsf(x[i]) <= 0x1p56f)) { /* also false for NaN */
+    for (int i = 0; i < size; i++)
+        if (!(fabsf(x[i]) <= 0x1p56f)) /* also false for NaN */
             return false;
-        }
-    }
     return true;
 }
 
@@ -338,9 +319,8 @@ static bool append_position(oracle_run *run, int i, const oracle_tokens *tokens)
     int32_t relative[3];
     for (int axis = 0; axis < 3; axis++) {
         int64_t coordinate = tokens->triples ? tokens->triples[3 * i + axis] : run->anchor + run->n + i;
-        if (llabs(coordinate - run->frame) > 1 << 24) {
+        if (llabs(coordinate - run->frame) > 1 << 24)
             return false;
-        }
         relative[axis] = (int32_t)(coordinate - run->frame);
     }
     oracle_cos_sin(s, relative, run->cos_sin + (size_t)(run->n + i) * s->rotary_dim);
@@ -354,20 +334,17 @@ static const char *append_index(oracle_run *run, int i, const oracle_tokens *tok
     size_t t = (size_t)run->n + i;
     int q_size = s->index_heads * s->index_dim;
     const float *index_q = tokens->index_q + (size_t)i * q_size, *raw_key = tokens->raw_key + (size_t)i * s->index_dim;
-    if (!acceptable(q_size, index_q) || !acceptable(s->index_dim, raw_key)) {
+    if (!acceptable(q_size, index_q) || !acceptable(s->index_dim, raw_key))
         return acceptable(q_size, index_q) ? "raw_key" : "index_q";
-    }
     float *head = resize(NULL, s->index_dim, sizeof *head);
     for (int h = 0; h < s->index_heads; h++) {
-        for (int d = 0; d < s->index_dim; d++) {
+        for (int d = 0; d < s->index_dim; d++)
             head[d] = fl(index_q[h * s->index_dim + d], s->index_bf16);
-        }
         norm_rotate(s->index_dim, s, s->index_q_norm, run->cos_sin + t * s->rotary_dim, s->index_bf16, head,
                     run->index_q + t * q_size + (size_t)h * s->index_dim);
     }
-    for (int d = 0; d < s->index_dim; d++) {
+    for (int d = 0; d < s->index_dim; d++)
         run->raw_key[t * s->index_dim + d] = fl(raw_key[d], s->index_bf16);
-    }
     free(head);
     return NULL;
 }
@@ -395,17 +372,14 @@ static const char *append_main(oracle_run *run, int i, const oracle_tokens *toke
     const float *q = tokens->q + (size_t)i * q_size;
     const float *k = tokens->k + (size_t)i * kv_size, *v = tokens->v + (size_t)i * kv_size;
     float *k_out = run->k_stored + t * kv_size, *v_out = run->v_stored + t * kv_size;
-    if (!acceptable(q_size, q)) {
+    if (!acceptable(q_size, q))
         return "q";
-    }
     main_heads(run, t, s->q_heads, s->q_norm, q, run->main_q + t * q_size);
-    if (!acceptable(kv_size, k)) {
+    if (!acceptable(kv_size, k))
         return "k";
-    }
     main_heads(run, t, s->kv_heads, s->k_norm, k, k_out);
-    if (!oracle_store(s->kv_type, kv_size, k_out, k_out)) {
+    if (!oracle_store(s->kv_type, kv_size, k_out, k_out))
         return "k";
-    }
     return acceptable(kv_size, v) && oracle_store(s->kv_type, kv_size, v, v_out) ? NULL : "v";
 }
 
@@ -415,9 +389,8 @@ bool oracle_append(oracle_run *run, int n, const oracle_tokens *tokens, oracle_r
     grow(run, run->n + n);
     for (int i = 0; i < n; i++) {
         const char *refused = append_position(run, i, tokens) ? append_index(run, i, tokens) : "triples";
-        if (!refused && tokens->q) {
+        if (!refused && tokens->q)
             refused = append_main(run, i, tokens);
-        }
         if (refused) {
             *out_refusal = (oracle_refusal){.token = i, .tensor = refused};
             return false;
@@ -468,14 +441,11 @@ int oracle_row(const oracle_run *run, int t, int32_t *out_row)
     int32_t *chosen = resize(NULL, end - first, sizeof *chosen);
     oracle_scores(run, t, scores);
     int count = oracle_select(end - first, scores, run->shape->budget / r, chosen);
-    for (int i = 0; i < count; i++) {
-        for (int k = 0; k < r; k++) {
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < r; k++)
             out_row[size++] = (first + chosen[i]) * r + k;
-        }
-    }
-    for (int tail = end * r; tail <= t; tail++) {
+    for (int tail = end * r; tail <= t; tail++)
         out_row[size++] = tail;
-    }
     free(scores);
     free(chosen);
     return size;
@@ -501,9 +471,8 @@ static void attend_head(int dim, size_t stride, const float *q, const float *k, 
     for (int j = 0; j < row_size; j++) {
         p[j] = oracle_e2(p[j] - largest);
         sum = sum + p[j];
-        for (int d = 0; d < dim; d++) {
+        for (int d = 0; d < dim; d++)
             out[d] = fmaf(p[j], v[row[j] * stride + d], out[d]);
-        }
     }
     float reciprocal = 1 / sum;
     for (int d = 0; d < dim; d++) {

@@ -55,7 +55,6 @@ void oracle_case_run(const golden_case *c, const oracle_shape *shape, oracle_run
     oracle_refusal refusal;
     oracle_tokens tokens = oracle_case_tokens(c, 0);
     oracle_open(out_run, shape, c->anchor, c->frame, (int)c->window);
-    if (!oracle_append(out_run, (int)c->n, &tokens, &refusal)) {
+    if (!oracle_append(out_run, (int)c->n, &tokens, &refusal))
         fail_msg("token %d: %s is refused", refusal.token, refusal.tensor);
-    }
 }

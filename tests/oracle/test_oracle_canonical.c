@@ -23,20 +23,17 @@ typedef struct replay {
 
 static void add_floats(stage *s, const float *numbers, size_t count)
 {
-    if (s->hash == GOLDEN_HASH_START) {
+    if (s->hash == GOLDEN_HASH_START)
         memcpy(s->ours, numbers, (count < 4 ? count : 4) * sizeof *numbers);
-    }
     s->hash = golden_hash_floats(s->hash, numbers, count);
 }
 
 static void add_row(stage *s, const int32_t *row, int size)
 {
-    for (int i = 0; i < size; i++) {
+    for (int i = 0; i < size; i++)
         s->hash = golden_hash_u32(s->hash, (uint32_t)row[i]);
-    }
-    for (int i = size < 4 ? 0 : size - 4, j = 0; i < size; i++, j++) {
+    for (int i = size < 4 ? 0 : size - 4, j = 0; i < size; i++, j++)
         s->ours[j] = (uint32_t)row[i];
-    }
 }
 
 static replay new_replay(void)
@@ -47,9 +44,8 @@ static replay new_replay(void)
                                                 "last_row",    "first_k_stored", "first_v_stored", "first_main_q",
                                                 "first_output"};
     replay r = {0};
-    for (int i = 0; i < STAGES; i++) {
+    for (int i = 0; i < STAGES; i++)
         r.stages[i] = (stage){.name = names[i], .numbers = numbers[i], .hash = GOLDEN_HASH_START};
-    }
     return r;
 }
 
@@ -89,9 +85,8 @@ static void replay_run(replay *r, const golden_case *c, const oracle_run *run)
         add_floats(&r->stages[K_STORED], run->k_stored, n * kv_size);
         add_floats(&r->stages[V_STORED], run->v_stored, n * kv_size);
     }
-    for (size_t i = 0; i < c->queries; i++) {
+    for (size_t i = 0; i < c->queries; i++)
         replay_query(r, c, run, (int)c->query[i]);
-    }
 }
 
 static void fail_stage(const golden_record *record, const stage *s, uint64_t expected)
@@ -123,9 +118,8 @@ static int compare(const golden_record *record, const replay *r)
         if (golden_has(record, key)) {
             uint64_t expected = golden_hex(record, key, 0, &error);
             test_no_golden_error(&error);
-            if (expected != r->stages[i].hash) {
+            if (expected != r->stages[i].hash)
                 fail_stage(record, &r->stages[i], expected);
-            }
             compared++;
         }
     }

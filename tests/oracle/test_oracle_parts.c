@@ -14,9 +14,8 @@ static void e2_has_the_printed_bits(void **state)
         {0xbe800000, 0x3f5744fd}, {0xbf000000, 0x3f3504f4}, {0xc0490fdb, 0x3de8118d}, {0xc124cccd, 0x3a4fefc4},
         {0xc2fbfae1, 0x0080e3f8}, {0xc2fc0000, 0x00800000}, {0xc2fc000d, 0x00000000},
     };
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         assert_int_equal(test_bits(oracle_e2(test_float(pairs[i][0]))), pairs[i][1]);
-    }
     assert_int_equal(test_bits(oracle_e2(0.0f)), test_bits(1.0f));
     assert_int_equal(test_bits(oracle_e2(-INFINITY)), 0);
 }

@@ -121,9 +121,8 @@ static void rows_have_the_sizes_of_the_table(void **state)
         assert_int_equal(oracle_end_group(&run, t), table[i][1]);
         assert_int_equal((t + 1) % 4, table[i][2]);
         assert_int_equal(size, table[i][3]);
-        for (int j = 1; j < size; j++) {
+        for (int j = 1; j < size; j++)
             assert_true(row[j - 1] < row[j]);
-        }
         assert_true(row[size - 1] <= t);
     }
     free(row);
@@ -139,9 +138,8 @@ static void rows_are_dense_until_the_budget_is_full(void **state)
     append_all(w);
     for (int t = 0; t < 11; t++) {
         assert_int_equal(oracle_row(&w->run, t, row), t + 1);
-        for (int j = 0; j <= t; j++) {
+        for (int j = 0; j <= t; j++)
             assert_int_equal(row[j], j);
-        }
     }
     assert_int_equal(oracle_row(&w->run, 11, row), 8);
     free_world(w);
@@ -173,9 +171,8 @@ static void chunks_and_rewinds_equal_one_shot(void **state)
     append_all(one_shot);
     for (int n = 1; chunked->run.n + n <= TOKENS; n = n % 7 + 1) {
         assert_true(append(chunked, n, &refusal));
-        if (n == 5) {
+        if (n == 5)
             oracle_truncate(&chunked->run, chunked->run.n - 3);
-        }
     }
     append_all(chunked);
     same_results(&one_shot->run, &chunked->run);

@@ -54,14 +54,11 @@ static void check_row(fixture *f, size_t query, const golden_ragged *selected)
     int t = (int)f->c.query[query], r = f->shape.ratio, size = 0;
     int32_t *expected = test_alloc((size_t)oracle_row_max(&f->shape), sizeof *expected);
     int32_t *row = test_alloc((size_t)oracle_row_max(&f->shape), sizeof *row);
-    for (int32_t i = selected->begin[query]; i < selected->begin[query + 1]; i++) {
-        for (int k = 0; k < r; k++) {
+    for (int32_t i = selected->begin[query]; i < selected->begin[query + 1]; i++)
+        for (int k = 0; k < r; k++)
             expected[size++] = selected->values->integers[i] * r + k;
-        }
-    }
-    for (int tail = (t + 1) / r * r; tail <= t; tail++) {
+    for (int tail = (t + 1) / r * r; tail <= t; tail++)
         expected[size++] = tail;
-    }
     assert_int_equal(oracle_row(&f->run, t, row), size);
     test_same_integers("row", expected, row, (size_t)size);
     free(expected);
@@ -90,12 +87,10 @@ static void oracle_selects_the_recorded_groups(void **state)
         open_fixture(&f, *state, stage_files[i]);
         golden_ragged selected = golden_find_ragged(f.header, "selected", f.c.queries, &f.error);
         test_no_golden_error(&f.error);
-        for (size_t query = 0; query < f.c.queries; query++) {
+        for (size_t query = 0; query < f.c.queries; query++)
             check_row(&f, query, &selected);
-        }
-        if (f.c.has_attention) {
+        if (f.c.has_attention)
             check_counts(&f);
-        }
         queries += f.c.queries;
         close_fixture(&f);
     }
@@ -114,9 +109,8 @@ static void check_keys(const fixture *f, const char *what, const float *expected
     }
     for (size_t i = 0; i < count; i++) {
         int32_t apart = (int32_t)((test_bits(expected[i]) >> 16) - (test_bits(actual[i]) >> 16));
-        if (abs(apart) > 1) {
+        if (abs(apart) > 1)
             fail_msg("%s[%zu]: expected %g, found %g", what, i, (double)expected[i], (double)actual[i]);
-        }
         *neighbours += apart != 0;
     }
 }
@@ -165,12 +159,10 @@ static void check_scores(fixture *f)
         assert_int_equal(recorded.begin[i + 1] - recorded.begin[i], oracle_end_group(&f->run, t));
         oracle_scores(&f->run, t, ours + recorded.begin[i]);
     }
-    for (size_t i = 0; i < recorded.values->count; i++) {
+    for (size_t i = 0; i < recorded.values->count; i++)
         largest = fmax(largest, expected[i]);
-    }
-    for (size_t i = 0; i < recorded.values->count; i++) {
+    for (size_t i = 0; i < recorded.values->count; i++)
         outliers += fabs((double)expected[i] - ours[i]) > 4e-6 * largest;
-    }
     test_close_floats("score", expected, ours, recorded.values->count, (f->shape.index_bf16 ? 1e-3 : 4e-6) * largest);
     assert_true(outliers * 200 <= recorded.values->count);
     free(ours);
@@ -233,9 +225,8 @@ static void oracle_has_the_reference_frequencies(void **state)
     for (int i = 0; i < STAGE_FILES; i++) {
         fixture f;
         open_fixture(&f, *state, stage_files[i]);
-        if (f.c.has_attention) {
+        if (f.c.has_attention)
             check_frequencies(f.header, &f.shape);
-        }
         close_fixture(&f);
     }
 }

@@ -1,4 +1,5 @@
-/* However a prompt is cut, whatever runs the parts, and whoever else is in the step: the same bits and the same state. */
+/* However a prompt is cut, whatever runs the parts, and whoever else is in the step: the same bits and the same state.
+ */
 #include "world.h"
 
 #include <string.h>

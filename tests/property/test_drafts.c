@@ -77,7 +77,8 @@ static void decode_cut_and_other_tokens(void **state)
     }
 }
 
-/* Two rows of 9 and 13 tokens, 3 drafts each, all refused, one right token each: the row at place 9 is the right one. */
+/* Two rows of 9 and 13 tokens, 3 drafts each, all refused, one right token each: the row at place 9 is the right one.
+ */
 static void rows_of_a_batch_are_cut_each_by_its_own_count(void **state)
 {
     (void)state;

@@ -20,12 +20,11 @@ static void members_are_the_best(const float *scores, uint32_t candidates, const
     uint32_t next = 0, worst = groups[0];
     for (uint32_t i = 1; i < n_groups; i++)
         worst = beats(scores, worst, groups[i]) ? groups[i] : worst;
-    for (uint32_t g = 0; g < candidates; g++) {
+    for (uint32_t g = 0; g < candidates; g++)
         if (next < n_groups && groups[next] == g)
             next++;
         else if (beats(scores, g, worst))
             fail_msg("of %u candidates %u is no member, and %u is", candidates, g, worst);
-    }
     assert_int_equal(next, n_groups);
 }
 

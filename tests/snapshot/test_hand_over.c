@@ -118,7 +118,8 @@ static void a_zeroed_index_shows_above_the_cut_and_not_below(void **state)
     assert_true(a_zeroed_index_shows(&config, 4099));
 }
 
-/* F05, F26: every layer has K, V, raw keys and triples of exactly the tokens, no padding, and a pooled key per group. */
+/* F05, F26: every layer has K, V, raw keys and triples of exactly the tokens, no padding, and a pooled key per group.
+ */
 static void the_parts_of_a_snapshot_are_complete(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Snapshots in files: what is no file, what is no snapshot, disks that are full, and kill -9 in the middle of a save. */
+/* Snapshots in files: what is no file, what is no snapshot, disks that are full, and kill -9 in the middle of a save.
+ */
 #define _XOPEN_SOURCE 700
 #include "mini.h"
 #include "support.h"

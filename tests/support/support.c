@@ -8,17 +8,15 @@
 void *test_alloc(size_t count, size_t element_size)
 {
     void *memory = calloc(count ? count : 1, element_size);
-    if (!memory) {
+    if (!memory)
         abort();
-    }
     return memory;
 }
 
 void test_fill(uint64_t stream, float *out, size_t count)
 {
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < count; k++)
         out[k] = golden_value(stream, k);
-    }
 }
 
 uint32_t test_bits(float x)
@@ -47,11 +45,9 @@ void test_same_floats(const char *what, const float *expected, const float *actu
 
 void test_same_integers(const char *what, const int32_t *expected, const int32_t *actual, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (expected[i] != actual[i]) {
+    for (size_t i = 0; i < count; i++)
+        if (expected[i] != actual[i])
             fail_msg("%s[%zu]: expected %d, found %d", what, i, (int)expected[i], (int)actual[i]);
-        }
-    }
 }
 
 void test_close_floats(const char *what, const float *expected, const float *actual, size_t count, double tolerance)
@@ -67,9 +63,8 @@ void test_close_floats(const char *what, const float *expected, const float *act
 
 void test_no_golden_error(const golden_error *error)
 {
-    if (error->text[0]) {
+    if (error->text[0])
         fail_msg("%s", error->text);
-    }
 }
 
 golden_file *test_golden(const char *folder, const char *name)

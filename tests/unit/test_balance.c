@@ -1,7 +1,7 @@
-/* How evenly the phases deal out their work over parts, by multiply-adds that a counting table of kernels sees; never by
- * time. The unit of a phase is what it does not cut: a part may have one more of them than its share. Parts run
- * one after another, so that none finds another's work begun and helps with it: what is seen is the share each starts
- * with. (What a merge of ranges costs in phase 2 is comparisons, not multiply-adds, and a query's own.) */
+/* How evenly the phases deal out their work over parts, by multiply-adds that a counting table of kernels sees; never
+ * by time. The unit of a phase is what it does not cut: a part may have one more of them than its share. Parts run one
+ * after another, so that none finds another's work begun and helps with it: what is seen is the share each starts with.
+ * (What a merge of ranges costs in phase 2 is comparisons, not multiply-adds, and a query's own.) */
 #include "world.h"
 
 #include "cache/cache.h"
@@ -134,8 +134,8 @@ static void expect_even(const char *what, deal d, uint32_t parts, double times, 
                  parts, (unsigned long long)d.most, (unsigned long long)d.all, share, (unsigned long long)unit);
 }
 
-/* All that the cache says was done went through the counting kernels, and dealing it out made it no more: but for queries,
- * which each part that needs one norms and rotates. */
+/* All that the cache says was done went through the counting kernels, and dealing it out made it no more: but for
+ * queries, which each part that needs one norms and rotates. */
 static void expect_all_seen(const layer *l, const layer *alone, uint32_t parts)
 {
     const uint64_t score = INDEX_HEADS * INDEX_DIM, row = Q_HEADS / KV_HEADS * DIM * 2;
@@ -169,8 +169,8 @@ static void store(qsa_cache *cache, qsa_seq seq, const world_batch *batch, uint3
     world_ok(qsa_step_commit(step, NULL));
 }
 
-/* The largest unit of phases 3 and 4. With no more parts than rows (a query and a kv head) that is a row with all its query
- * heads; otherwise a piece of it for all heads, and some heads over it for some chunks of dimensions. */
+/* The largest unit of phases 3 and 4. With no more parts than rows (a query and a kv head) that is a row with all its
+ * query heads; otherwise a piece of it for all heads, and some heads over it for some chunks of dimensions. */
 static void units_of(uint32_t tokens, uint32_t parts, uint64_t head, uint64_t *out_compare, uint64_t *out_attend)
 {
     const uint32_t shared = Q_HEADS / KV_HEADS, rows = tokens * KV_HEADS, members = BUDGET / 4 + 1;

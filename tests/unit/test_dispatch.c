@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which table of kernels is chosen, and that none is chosen in silence in place of the one asked for.
  *
- * usage: test_dispatch [TABLE]      with a name: whether that table runs here; exits with 77, skipped, if it does not */
+ * usage: test_dispatch [TABLE]      with a name: whether that table runs here; exits with 77, skipped, if it does not
+ */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "support.h"
 

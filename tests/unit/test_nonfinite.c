@@ -222,8 +222,8 @@ static const struct {
                   {WORLD_K, "k holds a value that its"},
                   {WORLD_V, "v holds a value that its"}};
 
-/* Two kv heads in f16. k is all ones but for what is spoiled: the norm keeps it at the weight, 30,000, and makes of a vector with
- * one number alone the square root of its length times that. */
+/* Two kv heads in f16. k is all ones but for what is spoiled: the norm keeps it at the weight, 30,000, and makes of a
+ * vector with one number alone the square root of its length times that. */
 static qsa_config two_heads(qsa_norm_weights *norms, float *weights)
 {
     qsa_config config = world_mini();

@@ -2,8 +2,8 @@
 /* Phase 0: the new tokens' input is checked; K, V and raw keys are stored; completed groups are pooled.
  *
  * The unit of work is a group that receives new tokens, so that a group's tokens and its pooled key belong to one part
- * and no barrier is needed between storing and pooling. A part goes through the tokens of its units in spans, several tokens
- * at once, and then pools its groups, several at once: chains of norms run side by side. */
+ * and no barrier is needed between storing and pooling. A part goes through the tokens of its units in spans, several
+ * tokens at once, and then pools its groups, several at once: chains of norms run side by side. */
 #include "base/limits.h"
 #include "device/host/host.h"
 #include "device/values.h"
@@ -77,8 +77,8 @@ static uint32_t accept_span(const qsa_host_store *store, const qsa_batch *batch,
 
 /* ---- storing ---- */
 
-/* k of a span, normed and rotated, in working memory; token t of the span is its token t. Whatever there is more of, tokens or
- * heads, goes through the kernel together. */
+/* k of a span, normed and rotated, in working memory; token t of the span is its token t. Whatever there is more of,
+ * tokens or heads, goes through the kernel together. */
 static qsa_strided norm_keys(const qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io,
                              const qsa_part *part, span tokens)
 {

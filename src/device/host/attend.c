@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Phases 3 and 4: attention. A row is a query and one kv head.
  *
- * With at least as many rows as parts, phase 4 does everything: its unit is a row with a block of the query heads, in order,
- * so that a part goes through neighbouring queries and finds their K and V in cache. With fewer, each part reads a piece of
- * a row's K in phase 3, all heads at once, and leaves q.k in `compared`; in phase 4 it takes the weights of some heads from there
- * and sums some dimensions of V. No sum is cut. */
+ * With at least as many rows as parts, phase 4 does everything: its unit is a row with a block of the query heads, in
+ * order, so that a part goes through neighbouring queries and finds their K and V in cache. With fewer, each part reads
+ * a piece of a row's K in phase 3, all heads at once, and leaves q.k in `compared`; in phase 4 it takes the weights of
+ * some heads from there and sums some dimensions of V. No sum is cut. */
 #include "device/host/host.h"
 
 #include <string.h>

@@ -17,8 +17,8 @@ enum {
     QSA_SCAN_TILES = 32 /* tiles that so many queries score between two looks at the threshold; fewer, more tiles */
 };
 
-/* What is left of one part's share of a phase. Parts that are done help those that have begun, so that a thread that the
- * system held up is not waited for; who does a unit cannot be seen in it. */
+/* What is left of one part's share of a phase. Parts that are done help those that have begun, so that a thread that
+ * the system held up is not waited for; who does a unit cannot be seen in it. */
 typedef struct qsa_rest {
     atomic_uint_fast64_t next;                     /* of the part's units; QSA_NOT_BEGUN until the part comes */
     char alone[64 - sizeof(atomic_uint_fast64_t)]; /* on a cache line of its own */
@@ -75,7 +75,8 @@ static inline uint8_t *qsa_host_page(const qsa_host_store *store, enum qsa_arena
 
 /* Forgets the shares of a part in the layer before. In the first phase: a barrier lies between it and the others. */
 void qsa_rests_reset(qsa_host_store *store, uint32_t part);
-/* The next units of a phase of n units for `part`: at most `most` of its own share, then of others. False: none are left. */
+/* The next units of a phase of n units for `part`: at most `most` of its own share, then of others. False: none are
+ * left. */
 bool qsa_rests_take(qsa_host_store *store, enum qsa_helped phase, uint64_t n, uint32_t part, uint32_t parts,
                     uint32_t most, uint64_t *begin, uint64_t *end);
 

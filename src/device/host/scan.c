@@ -104,8 +104,8 @@ static void emit(qsa_host_store *store, uint32_t token, const qsa_selection *sel
         selected[i] = selection->buffer[i].group;
 }
 
-/* Queries of the entry from `token` on, before `end`, that share the load of a tile: in a window, groups leave as others
- * come, so that a query that drops something can be followed by one that does not. */
+/* Queries of the entry from `token` on, before `end`, that share the load of a tile: in a window, groups leave as
+ * others come, so that a query that drops something can be followed by one that does not. */
 static uint32_t count_dropping(const qsa_host_store *store, const qsa_batch *batch, const qsa_batch_entry *entry,
                                uint32_t token, uint32_t end)
 {

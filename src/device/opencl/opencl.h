@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The OpenCL device: found at run time, used only if it keeps the contract of SPEC section 6.
  *
- * libOpenCL is loaded, not linked: a machine without it runs everything else. A device serves any number of caches; each
- * has its own queue, its own memory and a program compiled for its shape. */
+ * libOpenCL is loaded, not linked: a machine without it runs everything else. A device serves any number of caches;
+ * each has its own queue, its own memory and a program compiled for its shape. */
 #ifndef QSA_DEVICE_OPENCL_H
 #define QSA_DEVICE_OPENCL_H
 
@@ -69,8 +69,8 @@ qsa_status qsa_opencl_build(const qsa_opencl_device *device, const char *source,
 /* Runs arithmetic on the device whose bits are known. QSA_E_UNSUPPORTED naming what came out otherwise. */
 qsa_status qsa_opencl_probe(const qsa_opencl_device *device);
 
-/* The probe's kernels on numbers of the caller's: in [n][3] -> out [n][QSA_PROBE_RESULTS]; in [n] -> out [n], n a multiple
- * of the width. */
+/* The probe's kernels on numbers of the caller's: in [n][3] -> out [n][QSA_PROBE_RESULTS]; in [n] -> out [n], n a
+ * multiple of the width. */
 enum { QSA_PROBE_RESULTS = 6 }; /* fma(a, b, c), a * b + c, a + b, a * b, |a| / |b|, sqrt |a| */
 qsa_status qsa_opencl_probe_arithmetic(const qsa_opencl_device *device, const float *in, uint32_t n, float *out);
 qsa_status qsa_opencl_probe_e2(const qsa_opencl_device *device, const float *in, uint32_t n, float *out);

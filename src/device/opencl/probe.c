@@ -84,7 +84,8 @@ qsa_status qsa_opencl_probe_e2(const qsa_opencl_device *device, const float *in,
     return run_kernel(device, "probe_e2", in, n * sizeof *in, n, out, n * sizeof *out);
 }
 
-/* a, b, c: a product whose rounding shows in the sum; subnormal operands, sums, products and halves of the last place. */
+/* a, b, c: a product whose rounding shows in the sum; subnormal operands, sums, products and halves of the last place.
+ */
 static const float samples[][3] = {{0x1.000002p+0f, 0x1.000002p+0f, -0x1.000004p+0f},
                                    {0x1.fffffep-1f, 0x1.fffffep-1f, -0x1.fffffcp-1f},
                                    {0x1.555556p-2f, 3.0f, -1.0f},

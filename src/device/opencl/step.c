@@ -17,7 +17,8 @@ static uint64_t candidates_of(const qsa_query *query)
 
 /* ---- begin ---- */
 
-/* Room for the page tables of a step. Sequences that share pages have a table each, so no bound is known at creation. */
+/* Room for the page tables of a step. Sequences that share pages have a table each, so no bound is known at creation.
+ */
 static qsa_status make_room(opencl_store *store, uint64_t entries)
 {
     if (entries <= store->tables_size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* p.v over a row (SPEC section 6, rule 4). Lanes are dimensions: a strip of 16, times up to six heads, 24 accumulators.
- * Tokens are taken in blocks whose V stays in the first cache while all strips and heads pass over it; between blocks the
- * chains wait in `out`, exact there. */
+ * Tokens are taken in blocks whose V stays in the first cache while all strips and heads pass over it; between blocks
+ * the chains wait in `out`, exact there. */
 #include "kernels/arm/neon.h"
 
 enum { VECTORS = 4, STRIP = VECTORS * QSA_LANES, HEADS = 6, BLOCK = 32, LINE_BYTES = 64 };

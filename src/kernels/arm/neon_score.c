@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scores of groups (SPEC section 4). Lanes are groups: a strip of 16 makes four vectors, which up to six rows of q share,
- * heads of one query or of several. Groups are counted through the tiles, as in the output, so a strip may begin in one
- * tile and end in another. */
+/* Scores of groups (SPEC section 4). Lanes are groups: a strip of 16 makes four vectors, which up to six rows of q
+ * share, heads of one query or of several. Groups are counted through the tiles, as in the output, so a strip may begin
+ * in one tile and end in another. */
 #include "kernels/arm/neon.h"
 
 enum { VECTORS = 4, STRIP = VECTORS * QSA_LANES, ROWS = 6, GATHER_DIMS = 128 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p.v fetches while it works on a block of V rows: the block after it, a share of a row per token. Asked for in one
- * burst, lines would wait for each other, and the arithmetic for them; and neighbours in time lie in eight different rows,
- * because so many streams are read faster than one (measured, of the peak, for rows out of 131,072 tokens: 0.39 in bursts,
- * 0.59 row after row, 0.68 so). */
+/* What p.v fetches while it works on a block of V rows: the block after it, a share of a row per token. Asked for in
+ * one burst, lines would wait for each other, and the arithmetic for them; and neighbours in time lie in eight
+ * different rows, because so many streams are read faster than one (measured, of the peak, for rows out of 131,072
+ * tokens: 0.39 in bursts, 0.59 row after row, 0.68 so). */
 #ifndef QSA_KERNELS_X86_AHEAD_H
 #define QSA_KERNELS_X86_AHEAD_H
 
@@ -55,9 +55,9 @@ QSA_INLINE qsa_ahead_column qsa_ahead_pieces(const qsa_ahead *ahead)
     return column;
 }
 
-/* Step i of a column, whose row of V lies at `row`: a share of the next block into the second cache, and of this row the
- * next column into the first. (A loop over shares in a loop over pieces instead of % and / was 10 % slower: the processor
- * does not foresee the end of eight steps.) */
+/* Step i of a column, whose row of V lies at `row`: a share of the next block into the second cache, and of this row
+ * the next column into the first. (A loop over shares in a loop over pieces instead of % and / was 10 % slower: the
+ * processor does not foresee the end of eight steps.) */
 QSA_INLINE void qsa_ahead_fetch(const qsa_ahead_column *column, size_t i, const char *row, enum qsa_element type)
 {
     const size_t share_bytes = qsa_ahead_share_bytes(type);
@@ -65,10 +65,10 @@ QSA_INLINE void qsa_ahead_fetch(const qsa_ahead_column *column, size_t i, const 
     QSA_AHEAD_FETCH(column->piece[i % QSA_AHEAD_PIECES] + i / QSA_AHEAD_PIECES * share_bytes, type, _MM_HINT_T1);
 }
 
-/* The first column for the rows v[begin] .. before v[n]; the others begin one address after the other. A row has as many
- * shares as there are columns, dim / 32, at most QSA_AHEAD_MOST; past the last row comes one that is in cache. With
- * QSA_AHEAD_SHARES columns, the released shape, a piece is a row, and the rows' own addresses are the answer; otherwise it
- * is written to buffer. */
+/* The first column for the rows v[begin] .. before v[n]; the others begin one address after the other. A row has as
+ * many shares as there are columns, dim / 32, at most QSA_AHEAD_MOST; past the last row comes one that is in cache.
+ * With QSA_AHEAD_SHARES columns, the released shape, a piece is a row, and the rows' own addresses are the answer;
+ * otherwise it is written to buffer. */
 static inline qsa_ahead qsa_ahead_of(const void *const *v, uint32_t n, uint32_t begin, uint32_t dim,
                                      enum qsa_element type, const char *buffer[QSA_AHEAD_PIECES * QSA_AHEAD_MOST])
 {

@@ -148,8 +148,8 @@ QSA_INLINE void qsa_columns_load(const float *const rows[8], size_t i, __m256 ou
     out[3] = _mm256_shuffle_ps(ab_high, cd_high, 0xee);
 }
 
-/* Chains of plain additions along `heads` rows, as SPEC section 6 defines L: at most eight chains a vector, and two vectors
- * at once, because one alone would wait for its additions. Lanes beyond the last row repeat it. */
+/* Chains of plain additions along `heads` rows, as SPEC section 6 defines L: at most eight chains a vector, and two
+ * vectors at once, because one alone would wait for its additions. Lanes beyond the last row repeat it. */
 enum { QSA_CHAIN_LANES = 8, QSA_CHAIN_VECTORS = 2, QSA_CHAINS = QSA_CHAIN_LANES * QSA_CHAIN_VECTORS };
 
 QSA_INLINE void qsa_add_chains_of(const float *p, size_t stride, uint32_t heads, uint32_t vectors, size_t n, float *sum)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* p.v over a row (SPEC section 6, rule 4). Lanes are dimensions: a strip of 16, times up to six heads, twelve
- * accumulators. Tokens are taken in blocks that all strips and heads pass over, fetching the next one; between blocks the
- * chains wait in `out`, exact there, with their lanes in the order of qsa_pair_load. */
+ * accumulators. Tokens are taken in blocks that all strips and heads pass over, fetching the next one; between blocks
+ * the chains wait in `out`, exact there, with their lanes in the order of qsa_pair_load. */
 #include "kernels/x86/ahead.h"
 
 enum { HALF = 8, STRIP = 16, HEADS = 6, BLOCK = QSA_AHEAD_ROWS };

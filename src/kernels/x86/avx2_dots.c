@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* q.k over a row (SPEC section 6, rule 4). Lanes are tokens: a strip of four blocks makes two vectors of eight, which up
- * to six heads share: twelve accumulators, two vectors of keys and one of q are 15 of the 16 registers. */
+/* q.k over a row (SPEC section 6, rule 4). Lanes are tokens: a strip of four blocks makes two vectors of eight, which
+ * up to six heads share: twelve accumulators, two vectors of keys and one of q are 15 of the 16 registers. */
 #include "kernels/x86/avx2.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scores of groups (SPEC section 4). Lanes are groups: a strip of 16 makes two vectors, which up to six rows of q share,
- * heads of one query or of several. Groups are counted through the tiles, as in the output, so a strip may begin in one
- * tile and end in the next. */
+/* Scores of groups (SPEC section 4). Lanes are groups: a strip of 16 makes two vectors, which up to six rows of q
+ * share, heads of one query or of several. Groups are counted through the tiles, as in the output, so a strip may begin
+ * in one tile and end in the next. */
 #include "kernels/x86/avx2.h"
 
 #include <string.h>
@@ -20,9 +20,9 @@ typedef struct problem {
     float *out; /* [queries][total] */
 } problem;
 
-/* The keys of a strip: dimension d of lanes 0..7 at low[d * stride], of lanes 8..15 at high[d * stride]. While four strips
- * are scored the next four are fetched side by side, a quarter of their rows during each: so many streams are read faster
- * than one. */
+/* The keys of a strip: dimension d of lanes 0..7 at low[d * stride], of lanes 8..15 at high[d * stride]. While four
+ * strips are scored the next four are fetched side by side, a quarter of their rows during each: so many streams are
+ * read faster than one. */
 typedef struct keys {
     const void *low, *high;
     size_t stride;
@@ -140,7 +140,8 @@ static void dots_direct(const problem *p, const keys *k, const float *q, uint32_
         sums[r] = qsa_natural_order(sums[r], QSA_ELEMENT_BF16);
 }
 
-/* Dots of the strip from `first` on with `rows` rows of q, at most ROWS, in the order of memory. The first pass fetches. */
+/* Dots of the strip from `first` on with `rows` rows of q, at most ROWS, in the order of memory. The first pass
+ * fetches. */
 static void dots(const problem *p, size_t first, size_t pass, const float *q, uint32_t rows, qsa_pair *sums)
 {
     for (uint32_t r = 0; r < rows; r++)

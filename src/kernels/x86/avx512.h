@@ -24,7 +24,8 @@ static inline uint32_t qsa_rows_together(size_t rows)
     return rows >= 12 ? 12 : rows >= 8 ? 8 : rows >= 6 ? 6 : rows >= 4 ? 4 : rows >= 3 ? 3 : rows >= 2 ? 2 : 1;
 }
 
-/* 32 values as two vectors of f32. From bf16 they come as 0-3 8-11 16-19 24-27 | 4-7 12-15 20-23 28-31; see qsa_pair. */
+/* 32 values as two vectors of f32. From bf16 they come as 0-3 8-11 16-19 24-27 | 4-7 12-15 20-23 28-31; see qsa_pair.
+ */
 typedef struct qsa_wide_pair {
     __m512 v[2];
 } qsa_wide_pair;

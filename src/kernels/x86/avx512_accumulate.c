@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* p.v over a row (SPEC section 6, rule 4). Lanes are dimensions: a strip of 32, times up to twelve heads. Tokens are
- * taken in blocks that all strips pass over, fetching the next one; between blocks the chains wait in memory, exact there,
- * with their lanes in the order of qsa_wide_load. */
+ * taken in blocks that all strips pass over, fetching the next one; between blocks the chains wait in memory, exact
+ * there, with their lanes in the order of qsa_wide_load. */
 #include "kernels/x86/ahead.h"
 #include "kernels/x86/avx512.h"
 

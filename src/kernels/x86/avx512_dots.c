@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum { STRIP_BLOCKS = 4, TOKENS = STRIP_BLOCKS * QSA_BLOCK_TOKENS, HEADS = 12, LINE_BYTES = 64, MOST_DIMS = 1024 };
-/* While a set of strips is worked on, the blocks of the next set are fetched side by side: eight pieces of memory at a time
- * come faster than four. */
+/* While a set of strips is worked on, the blocks of the next set are fetched side by side: eight pieces of memory at a
+ * time come faster than four. */
 enum { SET_STRIPS = 2, SET_BLOCKS = SET_STRIPS * STRIP_BLOCKS };
 
 typedef struct strip {

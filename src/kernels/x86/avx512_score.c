@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scores of groups (SPEC section 4), for tiles whose groups are a multiple of 16. Lanes are groups: a strip of 32, which
- * up to twelve rows of q share, heads of one query or of several. Groups are counted through the tiles, as in the output,
- * so a strip of the released shape is two tiles. */
+/* Scores of groups (SPEC section 4), for tiles whose groups are a multiple of 16. Lanes are groups: a strip of 32,
+ * which up to twelve rows of q share, heads of one query or of several. Groups are counted through the tiles, as in the
+ * output, so a strip of the released shape is two tiles. */
 #include "kernels/x86/avx512.h"
 
 /* Three rows of q share an address register: the twelve addresses of twelve rows are more than there are. */
 enum { HALF = 16, STRIP = 32, ROWS = 12, THREE = 3, LINE_BYTES = 64 };
-/* While a set of strips is scored, the next set is fetched, all its halves side by side: so many streams are read faster
- * than one, and eight faster than four. */
+/* While a set of strips is scored, the next set is fetched, all its halves side by side: so many streams are read
+ * faster than one, and eight faster than four. */
 enum { STREAMS = 8, SET = STREAMS * HALF, SET_STRIPS = SET / STRIP };
 
 /* What is scored, as the caller has it. */

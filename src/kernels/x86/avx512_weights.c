@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax weights (SPEC section 6, rule 4). The maximum and E2 run along a row, a vector of 16 at a time; the chains L have
- * heads as lanes. (Taking the chains up block by block, while the next block's E2 is done, was slower.) */
+/* Softmax weights (SPEC section 6, rule 4). The maximum and E2 run along a row, a vector of 16 at a time; the chains L
+ * have heads as lanes. (Taking the chains up block by block, while the next block's E2 is done, was slower.) */
 #include "kernels/x86/avx512.h"
 
 enum { LANES = 16 };
