@@ -10,6 +10,14 @@
 
 enum { DETAIL_BYTES = 512 };
 
+/* Returns from the calling function when the call fails. */
+#define ADAPTER_TRY(call)                                                                                              \
+    do {                                                                                                               \
+        const qsa_status adapter_try_status = (call);                                                                  \
+        if (adapter_try_status != QSA_OK)                                                                              \
+            return adapter_try_status;                                                                                 \
+    } while (0)
+
 typedef struct phase_node {
     struct layer_nodes *layer;
     uint32_t phase;
@@ -39,9 +47,7 @@ qsa_status qsa_ggml_pass_create(const qsa_cache *cache, qsa_ggml_pass **out_pass
     if (cache == NULL || out_pass == NULL)
         return QSA_E_ARGUMENT;
     qsa_config config;
-    const qsa_status status = qsa_cache_config(cache, &config);
-    if (status != QSA_OK)
-        return status;
+    ADAPTER_TRY(qsa_cache_config(cache, &config));
     qsa_ggml_pass *pass = calloc(1, sizeof *pass + config.layers * sizeof pass->layers[0]);
     if (pass == NULL)
         return QSA_E_MEMORY;
@@ -140,20 +146,17 @@ static qsa_status check_stored(qsa_ggml_pass *pass, const qsa_ggml_sources *s)
     if (s->k == NULL)
         return refuse(pass, QSA_E_ARGUMENT, "k", "is missing");
     const int64_t tokens = s->k->ne[2];
-    qsa_status status = check_source(pass, "k", s->k, c->head_dim, c->kv_heads, tokens);
-    if (status == QSA_OK)
-        status = check_source(pass, "v", s->v, c->head_dim, c->kv_heads, tokens);
-    if (status == QSA_OK)
-        status = check_source(pass, "raw key", s->raw_key, c->index_dim, tokens, 1);
-    return status;
+    ADAPTER_TRY(check_source(pass, "k", s->k, c->head_dim, c->kv_heads, tokens));
+    ADAPTER_TRY(check_source(pass, "v", s->v, c->head_dim, c->kv_heads, tokens));
+    return check_source(pass, "raw key", s->raw_key, c->index_dim, tokens, 1);
 }
 
 static qsa_status check_queries(qsa_ggml_pass *pass, const qsa_ggml_sources *s)
 {
     const qsa_config *c = &pass->config;
     const int64_t tokens = s->k->ne[2];
-    const qsa_status status = check_source(pass, "q", s->q, c->head_dim, c->q_heads, tokens);
-    return status == QSA_OK ? check_source(pass, "index q", s->index_q, c->index_dim, c->index_heads, tokens) : status;
+    ADAPTER_TRY(check_source(pass, "q", s->q, c->head_dim, c->q_heads, tokens));
+    return check_source(pass, "index q", s->index_q, c->index_dim, c->index_heads, tokens);
 }
 
 /* ---- running ---- */
@@ -266,13 +269,9 @@ qsa_status qsa_ggml_layer(qsa_ggml_pass *pass, struct ggml_context *context, uin
 {
     if (pass == NULL || context == NULL || sources == NULL || out_attention == NULL)
         return QSA_E_ARGUMENT;
-    qsa_status status = check_layer(pass, layer);
-    if (status == QSA_OK)
-        status = check_stored(pass, sources);
-    if (status == QSA_OK)
-        status = check_queries(pass, sources);
-    if (status != QSA_OK)
-        return status;
+    ADAPTER_TRY(check_layer(pass, layer));
+    ADAPTER_TRY(check_stored(pass, sources));
+    ADAPTER_TRY(check_queries(pass, sources));
     layer_nodes *nodes = &pass->layers[layer];
     struct ggml_tensor *inputs[SOURCES] = {sources->k, sources->v, sources->raw_key, sources->q, sources->index_q};
     const int64_t width = (int64_t)pass->config.head_dim * pass->config.q_heads;
@@ -287,11 +286,8 @@ qsa_status qsa_ggml_layer_store(qsa_ggml_pass *pass, struct ggml_context *contex
 {
     if (pass == NULL || context == NULL || sources == NULL || out_done == NULL)
         return QSA_E_ARGUMENT;
-    qsa_status status = check_layer(pass, layer);
-    if (status == QSA_OK)
-        status = check_stored(pass, sources);
-    if (status != QSA_OK)
-        return status;
+    ADAPTER_TRY(check_layer(pass, layer));
+    ADAPTER_TRY(check_stored(pass, sources));
     layer_nodes *nodes = &pass->layers[layer];
     struct ggml_tensor *inputs[STORED_SOURCES] = {sources->k, sources->v, sources->raw_key};
     struct ggml_tensor *first = ggml_custom_4d(context, GGML_TYPE_F32, 1, sources->k->ne[2], 1, 1, inputs,

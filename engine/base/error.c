@@ -30,6 +30,11 @@ qsa_status engine_fail(qsa_status status, const char *format, ...)
     return status;
 }
 
+qsa_status engine_fail_as_library(qsa_status status)
+{
+    return engine_fail(status, "%s", qsa_error_detail());
+}
+
 const char *engine_error_detail(void)
 {
     return detail;

@@ -71,9 +71,7 @@ uint32_t forward_threads(uint32_t asked)
 /* Workers inherit the floating point environment of the thread that starts them. */
 static qsa_status start_threads(forward *f)
 {
-    const qsa_status status = thread_probe((uint32_t)f->threads - 1);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(thread_probe((uint32_t)f->threads - 1));
     struct ggml_threadpool_params params = ggml_threadpool_params_default(f->threads);
     params.poll = 0; /* idle workers sleep */
     fenv_t callers;
@@ -221,9 +219,7 @@ static qsa_status make_room(const forward *f, kept_graph *g)
 
 static qsa_status build(forward *f, kept_graph *g, const forward_batch *batch)
 {
-    const qsa_status status = make_room(f, g);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(make_room(f, g));
     g->graph = ggml_new_graph_custom(g->context, graph_nodes(&f->model->shape), false);
     graph_builder builder = {
         .shape = &f->model->shape,
@@ -289,11 +285,8 @@ static void fill(struct ggml_tensor *tensor, const void *ids, size_t n)
 qsa_status forward_prepare(forward *f, const forward_batch *batch)
 {
     kept_graph *g = find_graph(f, batch);
-    if (g->used == 0) {
-        const qsa_status status = new_graph(f, g, batch);
-        if (status != QSA_OK)
-            return status;
-    }
+    if (g->used == 0)
+        ENGINE_TRY(new_graph(f, g, batch));
     g->used = ++f->batches;
     f->now = g;
     f->layout = batch->layout;

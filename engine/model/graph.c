@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/graph.h"
 
+#include "base/error.h"
 #include "model/delta.h"
 #include "model/experts.h"
 #include "model/hyper.h"
@@ -99,9 +100,9 @@ static qsa_status add_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_poi
     }
     next_part(b, r, QSA_PART_HYPER);
     hyper_input mixer = read_for(b, &w->hyper_mixer, r, is_qsa ? QSA_PART_QSA_PROJECTIONS : QSA_PART_DELTA);
-    const qsa_status status = add_mixer(b, pass, tap, layer, wanted == 0, mixer.x, &y);
-    if (status != QSA_OK || y == NULL)
-        return status;
+    ENGINE_TRY(add_mixer(b, pass, tap, layer, wanted == 0, mixer.x, &y));
+    if (y == NULL)
+        return QSA_OK;
     next_part(b, y, QSA_PART_HYPER);
     if (wanted == 0)
         return QSA_OK;
@@ -136,11 +137,8 @@ qsa_status graph_build(graph_builder *b, qsa_ggml_pass *pass, const tap_point *t
     next_part(b, g.tokens, QSA_PART_EMBEDDING);
     struct ggml_tensor *residual = first_residual(b, g.tokens);
     add_ngram_input(b, residual, &g);
-    for (uint32_t layer = 0; layer <= last; layer++) {
-        const qsa_status status = add_layer(b, pass, tap, layer, layer == last ? wanted : b->tokens, &g, &residual);
-        if (status != QSA_OK)
-            return status;
-    }
+    for (uint32_t layer = 0; layer <= last; layer++)
+        ENGINE_TRY(add_layer(b, pass, tap, layer, layer == last ? wanted : b->tokens, &g, &residual));
     if (wanted > 0)
         add_head(b, residual, &g);
     *out_graph = g;

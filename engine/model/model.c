@@ -77,16 +77,12 @@ static qsa_status describe(qsa_model *model)
 
 static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights storage)
 {
-    qsa_status status = gguf_file_open(path, &model->file);
-    if (status == QSA_OK)
-        status = model_shape_read(model->file, &model->shape);
-    if (status == QSA_OK)
-        status = tokenizer_from_keys(model->file, model->shape.vocabulary, &model->tokens, &model->info.tokenizer);
-    if (status == QSA_OK)
-        status = model_weights_bind(model->file, &model->shape, storage, &model->weights);
-    if (status == QSA_OK)
-        status = batch_check(model->weights.context, model->weights.least_columns);
-    return status == QSA_OK ? describe(model) : status;
+    ENGINE_TRY(gguf_file_open(path, &model->file));
+    ENGINE_TRY(model_shape_read(model->file, &model->shape));
+    ENGINE_TRY(tokenizer_from_keys(model->file, model->shape.vocabulary, &model->tokens, &model->info.tokenizer));
+    ENGINE_TRY(model_weights_bind(model->file, &model->shape, storage, &model->weights));
+    ENGINE_TRY(batch_check(model->weights.context, model->weights.least_columns));
+    return describe(model);
 }
 
 qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model)

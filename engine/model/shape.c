@@ -34,9 +34,7 @@ static qsa_status refuse_key(const char *name, const char *why)
 static qsa_status read_count(const gguf_file *file, const char *name, uint32_t most, uint32_t *out_value)
 {
     uint32_t value = 0;
-    const qsa_status status = gguf_file_u32(file, key(name).text, &value);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(gguf_file_u32(file, key(name).text, &value));
     if (value == 0)
         return refuse_key(name, "is 0");
     if (value > most)
@@ -53,11 +51,8 @@ typedef struct count_key {
 
 static qsa_status read_counts(const gguf_file *file, const count_key *keys, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const qsa_status status = read_count(file, keys[i].name, keys[i].most, keys[i].out_value);
-        if (status != QSA_OK)
-            return status;
-    }
+    for (size_t i = 0; i < n; i++)
+        ENGINE_TRY(read_count(file, keys[i].name, keys[i].most, keys[i].out_value));
     return QSA_OK;
 }
 
@@ -74,11 +69,8 @@ static qsa_status read_sizes(const gguf_file *file, model_shape *s)
         {"expert_feed_forward_length", MODEL_MAX_WIDTH, &s->expert_width},
         {"expert_shared_feed_forward_length", MODEL_MAX_WIDTH, &s->shared_width},
     };
-    qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
-    if (status == QSA_OK)
-        status = gguf_file_f32(file, key("attention.layer_norm_rms_epsilon").text, &s->eps);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(read_counts(file, keys, sizeof keys / sizeof keys[0]));
+    ENGINE_TRY(gguf_file_f32(file, key("attention.layer_norm_rms_epsilon").text, &s->eps));
     if (s->streams < 2)
         return refuse_key("hyper_connection.count", "is 1, expected more");
     if (s->experts_used > s->experts) {
@@ -103,16 +95,11 @@ static qsa_status read_interval(const gguf_file *file, uint32_t *out_interval)
 static qsa_status read_kinds(const gguf_file *file, model_shape *s)
 {
     uint32_t interval = 0;
-    qsa_status status = read_interval(file, &interval);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(read_interval(file, &interval));
     const bool listed = has(file, "attention.recurrent_layers");
     bool recurrent[MODEL_MAX_LAYERS];
-    if (listed) {
-        status = gguf_file_bools(file, key("attention.recurrent_layers").text, recurrent, s->layers);
-        if (status != QSA_OK)
-            return status;
-    }
+    if (listed)
+        ENGINE_TRY(gguf_file_bools(file, key("attention.recurrent_layers").text, recurrent, s->layers));
     for (uint32_t i = 0; i < s->layers; i++) {
         const bool by_interval = (i + 1) % interval != 0;
         const bool is_recurrent = listed ? recurrent[i] : by_interval;
@@ -134,11 +121,8 @@ static qsa_status read_kinds(const gguf_file *file, model_shape *s)
 static qsa_status read_ratio(const gguf_file *file, model_shape *s)
 {
     uint32_t ratios[MODEL_MAX_LAYERS] = {0};
-    if (has(file, "attention.compress_ratios")) {
-        const qsa_status status = gguf_file_u32s(file, key("attention.compress_ratios").text, ratios, s->layers);
-        if (status != QSA_OK)
-            return status;
-    }
+    if (has(file, "attention.compress_ratios"))
+        ENGINE_TRY(gguf_file_u32s(file, key("attention.compress_ratios").text, ratios, s->layers));
     uint32_t found = 0;
     for (uint32_t i = 0; i < s->layers; i++)
         found = ratios[i] != 0 ? ratios[i] : found;
@@ -164,11 +148,8 @@ static qsa_status optional_f32(const gguf_file *file, const char *name, float *o
 static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn)
 {
     const char *type = "none";
-    if (has(file, "rope.scaling.type")) {
-        const qsa_status status = gguf_file_string(file, key("rope.scaling.type").text, &type);
-        if (status != QSA_OK)
-            return status;
-    }
+    if (has(file, "rope.scaling.type"))
+        ENGINE_TRY(gguf_file_string(file, key("rope.scaling.type").text, &type));
     if (strcmp(type, "none") == 0)
         return QSA_OK;
     if (strcmp(type, "yarn") != 0) {
@@ -176,31 +157,23 @@ static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn)
                            type);
     }
     uint32_t original_context = 0;
-    qsa_status status = gguf_file_f32(file, key("rope.scaling.factor").text, &yarn->factor);
-    if (status == QSA_OK)
-        status = read_count(file, "rope.scaling.original_context_length", 1 << 24, &original_context);
-    if (status == QSA_OK)
-        status = optional_f32(file, "rope.scaling.yarn_beta_fast", &yarn->beta_fast);
-    if (status == QSA_OK)
-        status = optional_f32(file, "rope.scaling.yarn_beta_slow", &yarn->beta_slow);
-    if (status == QSA_OK)
-        status = optional_f32(file, "rope.scaling.yarn_attn_factor", &yarn->attention_factor);
-    if (status == QSA_OK && !(yarn->factor > 0))
-        status = refuse_key("rope.scaling.factor", "is not above 0");
+    ENGINE_TRY(gguf_file_f32(file, key("rope.scaling.factor").text, &yarn->factor));
+    ENGINE_TRY(read_count(file, "rope.scaling.original_context_length", 1 << 24, &original_context));
+    ENGINE_TRY(optional_f32(file, "rope.scaling.yarn_beta_fast", &yarn->beta_fast));
+    ENGINE_TRY(optional_f32(file, "rope.scaling.yarn_beta_slow", &yarn->beta_slow));
+    ENGINE_TRY(optional_f32(file, "rope.scaling.yarn_attn_factor", &yarn->attention_factor));
+    if (!(yarn->factor > 0))
+        return refuse_key("rope.scaling.factor", "is not above 0");
     yarn->original_context = (float)original_context; /* below 2^24, so exact */
-    return status;
+    return QSA_OK;
 }
 
 static qsa_status read_rope(const gguf_file *file, model_shape *s)
 {
     uint32_t sections[SECTIONS];
-    qsa_status status = read_count(file, "rope.dimension_count", QSA_MAX_DIM, &s->qsa.rotary_dim);
-    if (status == QSA_OK)
-        status = gguf_file_f32(file, key("rope.freq_base").text, &s->qsa.theta);
-    if (status == QSA_OK)
-        status = gguf_file_u32s(file, key("rope.dimension_sections").text, sections, SECTIONS);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(read_count(file, "rope.dimension_count", QSA_MAX_DIM, &s->qsa.rotary_dim));
+    ENGINE_TRY(gguf_file_f32(file, key("rope.freq_base").text, &s->qsa.theta));
+    ENGINE_TRY(gguf_file_u32s(file, key("rope.dimension_sections").text, sections, SECTIONS));
     if (sections[3] != 0)
         return engine_fail(QSA_E_FORMAT, "qwen4exp.rope.dimension_sections ends in %u, expected 0", sections[3]);
     memcpy(s->qsa.sections, sections, sizeof s->qsa.sections);
@@ -220,13 +193,9 @@ static qsa_status read_qsa(const gguf_file *file, model_shape *s)
         {"attention.indexer.top_k", QSA_MAX_BUDGET, &s->qsa.budget},
     };
     qsa_config_init(&s->qsa);
-    qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
-    if (status == QSA_OK)
-        status = read_rope(file, s);
-    if (status == QSA_OK)
-        status = read_ratio(file, s);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(read_counts(file, keys, sizeof keys / sizeof keys[0]));
+    ENGINE_TRY(read_rope(file, s));
+    ENGINE_TRY(read_ratio(file, s));
     if (value_dim != s->qsa.head_dim) {
         return engine_fail(QSA_E_FORMAT, "qwen4exp.attention.value_length is %u, but key_length is %u", value_dim,
                            s->qsa.head_dim);
@@ -234,7 +203,7 @@ static qsa_status read_qsa(const gguf_file *file, model_shape *s)
     s->qsa.layers = s->qsa_layers;
     s->qsa.eps = s->eps;
     qsa_memory_plan plan;
-    status = qsa_plan_memory(&s->qsa, &plan);
+    const qsa_status status = qsa_plan_memory(&s->qsa, &plan);
     return status == QSA_OK ? QSA_OK : engine_fail(QSA_E_FORMAT, "the file's attention shape: %s", qsa_error_detail());
 }
 
@@ -247,9 +216,7 @@ static qsa_status read_delta(const gguf_file *file, delta_shape *d)
         {"ssm.group_count", MODEL_MAX_WIDTH, &d->key_heads}, {"ssm.time_step_rank", MODEL_MAX_WIDTH, &d->value_heads},
         {"ssm.inner_size", MODEL_MAX_WIDTH, &d->inner},
     };
-    const qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(read_counts(file, keys, sizeof keys / sizeof keys[0]));
     if ((uint64_t)d->value_heads * d->dim != d->inner) {
         return engine_fail(QSA_E_FORMAT,
                            "qwen4exp.ssm.inner_size is %u, but time_step_rank %u times state_size %u is %llu", d->inner,
@@ -268,15 +235,11 @@ static qsa_status read_delta(const gguf_file *file, delta_shape *d)
 static qsa_status read_ngram_layers(const gguf_file *file, model_shape *s)
 {
     size_t n = 0;
-    qsa_status status = gguf_file_length(file, key("ple.layers").text, &n);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(gguf_file_length(file, key("ple.layers").text, &n));
     if (n > s->layers)
         return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.layers lists %zu layers of %u", n, s->layers);
     uint32_t listed[MODEL_MAX_LAYERS];
-    status = gguf_file_u32s(file, key("ple.layers").text, listed, n);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(gguf_file_u32s(file, key("ple.layers").text, listed, n));
     for (size_t i = 0; i < n; i++) {
         if (listed[i] >= s->layers || s->has_ngram[listed[i]]) {
             return engine_fail(QSA_E_FORMAT, "qwen4exp.ple.layers names layer %u, which %s", listed[i],
@@ -297,11 +260,8 @@ static qsa_status read_ngram_sizes(const gguf_file *file, const model_shape *s, 
         {"ple.conv_kernel", MODEL_MAX_CONV, &g->conv},
         {"embedding_length_per_layer_input", MODEL_MAX_WIDTH, &g->dim},
     };
-    qsa_status status = read_counts(file, keys, sizeof keys / sizeof keys[0]);
-    if (status == QSA_OK)
-        status = gguf_file_u32(file, key("ple.eos_token_id").text, &eos);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(read_counts(file, keys, sizeof keys / sizeof keys[0]));
+    ENGINE_TRY(gguf_file_u32(file, key("ple.eos_token_id").text, &eos));
     if (g->size < 2)
         return refuse_key("ple.ngram_size", "is 1, expected at least 2");
     if (eos >= s->vocabulary) {
@@ -346,18 +306,15 @@ static qsa_status read_ngram(const gguf_file *file, model_shape *s)
 {
     if (!has(file, "ple.layers"))
         return QSA_OK;
-    qsa_status status = read_ngram_layers(file, s);
-    if (status != QSA_OK || s->ngram_layers == 0)
-        return status;
+    ENGINE_TRY(read_ngram_layers(file, s));
+    if (s->ngram_layers == 0)
+        return QSA_OK;
     ngram_shape *g = &s->ngram;
-    status = read_ngram_sizes(file, s, g);
-    if (status == QSA_OK)
-        status = gguf_file_u64s(file, key("ple.layer_multipliers").text, g->multipliers, g->size);
-    if (status == QSA_OK)
-        status = gguf_file_u64s(file, key("ple.head_offsets").text, g->offsets, g->heads);
-    if (status == QSA_OK)
-        status = gguf_file_u64s(file, key("ple.head_vocab_sizes").text, g->sizes, g->heads);
-    return status == QSA_OK ? check_ngram_numbers(s, g) : status;
+    ENGINE_TRY(read_ngram_sizes(file, s, g));
+    ENGINE_TRY(gguf_file_u64s(file, key("ple.layer_multipliers").text, g->multipliers, g->size));
+    ENGINE_TRY(gguf_file_u64s(file, key("ple.head_offsets").text, g->offsets, g->heads));
+    ENGINE_TRY(gguf_file_u64s(file, key("ple.head_vocab_sizes").text, g->sizes, g->heads));
+    return check_ngram_numbers(s, g);
 }
 
 /* ---- the whole ---- */
@@ -365,9 +322,7 @@ static qsa_status read_ngram(const gguf_file *file, model_shape *s)
 static qsa_status check_architecture(const gguf_file *file)
 {
     const char *architecture = NULL;
-    const qsa_status status = gguf_file_string(file, "general.architecture", &architecture);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(gguf_file_string(file, "general.architecture", &architecture));
     if (strcmp(architecture, "qwen4exp") != 0) {
         return engine_fail(QSA_E_UNSUPPORTED, "the file's architecture is \"%.40s\", supported is qwen4exp",
                            architecture);
@@ -390,18 +345,11 @@ static qsa_status read_vocabulary(const gguf_file *file, model_shape *s)
 qsa_status model_shape_read(const gguf_file *file, model_shape *out_shape)
 {
     memset(out_shape, 0, sizeof *out_shape);
-    qsa_status status = check_architecture(file);
-    if (status == QSA_OK)
-        status = read_vocabulary(file, out_shape);
-    if (status == QSA_OK)
-        status = read_sizes(file, out_shape);
-    if (status == QSA_OK)
-        status = read_kinds(file, out_shape);
-    if (status == QSA_OK)
-        status = read_qsa(file, out_shape);
-    if (status == QSA_OK)
-        status = read_delta(file, &out_shape->delta);
-    if (status == QSA_OK)
-        status = read_ngram(file, out_shape);
-    return status;
+    ENGINE_TRY(check_architecture(file));
+    ENGINE_TRY(read_vocabulary(file, out_shape));
+    ENGINE_TRY(read_sizes(file, out_shape));
+    ENGINE_TRY(read_kinds(file, out_shape));
+    ENGINE_TRY(read_qsa(file, out_shape));
+    ENGINE_TRY(read_delta(file, &out_shape->delta));
+    return read_ngram(file, out_shape);
 }

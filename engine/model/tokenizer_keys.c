@@ -10,9 +10,7 @@
 static qsa_status read_spans(const gguf_file *file, const char *key, text_span **out_spans, size_t *out_n)
 {
     size_t n = 0;
-    qsa_status status = gguf_file_length(file, key, &n);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(gguf_file_length(file, key, &n));
     const char **strings = calloc(n + 1, sizeof *strings);
     text_span *spans = calloc(n + 1, sizeof *spans);
     if (strings == NULL || spans == NULL) {
@@ -20,7 +18,7 @@ static qsa_status read_spans(const gguf_file *file, const char *key, text_span *
         free(spans);
         return engine_fail(QSA_E_MEMORY, "no memory for the %zu strings of %s", n, key);
     }
-    status = gguf_file_strings(file, key, strings, n);
+    const qsa_status status = gguf_file_strings(file, key, strings, n);
     for (size_t i = 0; status == QSA_OK && i < n; i++)
         spans[i] = (text_span){strings[i], strlen(strings[i])};
     free(strings);
@@ -57,9 +55,7 @@ static qsa_status read_end_token(const gguf_file *file, const char *key, bool *o
     if (!*out_has)
         return QSA_OK;
     uint32_t id = 0;
-    const qsa_status status = gguf_file_u32(file, key, &id);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(gguf_file_u32(file, key, &id));
     if (id > INT32_MAX)
         return engine_fail(QSA_E_FORMAT, "%s is %u, which is no token", key, id);
     *out_id = (int32_t)id;
@@ -68,20 +64,17 @@ static qsa_status read_end_token(const gguf_file *file, const char *key, bool *o
 
 static qsa_status read_ends(const gguf_file *file, tokenizer_input *input)
 {
-    qsa_status status = read_end_token(file, "tokenizer.ggml.bos_token_id", &input->has_bos, &input->bos);
-    if (status == QSA_OK)
-        status = read_end_token(file, "tokenizer.ggml.eos_token_id", &input->has_eos, &input->eos);
-    if (status == QSA_OK && gguf_file_has(file, "tokenizer.ggml.add_bos_token"))
-        status = gguf_file_bool(file, "tokenizer.ggml.add_bos_token", &input->add_bos);
-    return status;
+    ENGINE_TRY(read_end_token(file, "tokenizer.ggml.bos_token_id", &input->has_bos, &input->bos));
+    ENGINE_TRY(read_end_token(file, "tokenizer.ggml.eos_token_id", &input->has_eos, &input->eos));
+    if (gguf_file_has(file, "tokenizer.ggml.add_bos_token"))
+        ENGINE_TRY(gguf_file_bool(file, "tokenizer.ggml.add_bos_token", &input->add_bos));
+    return QSA_OK;
 }
 
 static qsa_status check_model(const gguf_file *file)
 {
     const char *model = NULL;
-    const qsa_status status = gguf_file_string(file, "tokenizer.ggml.model", &model);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(gguf_file_string(file, "tokenizer.ggml.model", &model));
     if (strcmp(model, "gpt2") != 0) {
         return engine_fail(QSA_E_UNSUPPORTED, "tokenizer.ggml.model is \"%.40s\", supported is gpt2 (byte-level BPE)",
                            model);
@@ -121,14 +114,10 @@ qsa_status tokenizer_from_keys(const gguf_file *file, uint32_t vocabulary, token
     tokenizer_input input = {0};
     text_span *tokens = NULL;
     size_t token_count = 0;
-    qsa_status status = check_model(file);
-    if (status == QSA_OK)
-        status = gguf_file_string(file, "tokenizer.ggml.pre", &input.pre);
-    if (status == QSA_OK)
-        status = read_spans(file, "tokenizer.ggml.tokens", &tokens, &token_count);
-    if (status != QSA_OK)
-        return status;
-    status = create(file, vocabulary, tokens, token_count, &input, out_tokenizer);
+    ENGINE_TRY(check_model(file));
+    ENGINE_TRY(gguf_file_string(file, "tokenizer.ggml.pre", &input.pre));
+    ENGINE_TRY(read_spans(file, "tokenizer.ggml.tokens", &tokens, &token_count));
+    const qsa_status status = create(file, vocabulary, tokens, token_count, &input, out_tokenizer);
     free(tokens);
     if (status == QSA_OK)
         *out_pre = input.pre;

@@ -42,9 +42,7 @@ static qsa_status find_cache(const char **out_root, const char **out_below)
 static qsa_status make_path(const quoter_options *options, char **out_path)
 {
     const char *root = "", *below = "";
-    qsa_status status = find_cache(&root, &below);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(find_cache(&root, &below));
     size_t room = strlen(root) + strlen(below) + 64;
     char *path = malloc(room);
     if (!path)

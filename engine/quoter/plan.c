@@ -81,11 +81,8 @@ static qsa_status check_options(const quoter_options *o)
         {"expert_width", o->expert_width, o->code_dims / 2, 1024, 32},
         {"context_tokens", o->context_tokens, 1, 1 << 24, 1},
     };
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        qsa_status status = check_rule(&rules[i]);
-        if (status != QSA_OK)
-            return status;
-    }
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        ENGINE_TRY(check_rule(&rules[i]));
     if ((o->ratio & (o->ratio - 1)) != 0)
         return engine_fail(QSA_E_ARGUMENT, "quoter: ratio is %" PRIu32 ", expected a power of two", o->ratio);
     return check_rule(&(option_rule){"budget_tokens", o->budget_tokens, 1, 65536, o->ratio});
@@ -125,9 +122,7 @@ static void draw_codes(quoter_plan *plan)
 qsa_status quoter_plan_init(quoter_plan *plan, const quoter_options *options)
 {
     *plan = (quoter_plan){0};
-    qsa_status status = check_options(options);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(check_options(options));
     uint32_t dims = options->code_dims;
     plan->options = *options;
     plan->layers = options->blocks * QUOTER_BLOCK_LAYERS;

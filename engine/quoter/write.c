@@ -28,10 +28,10 @@ static qsa_status write_all(const quoter_plan *plan, const quoter_tensor *tensor
     quoter_set_keys(plan, file->head);
     for (size_t i = 0; i < count; i++)
         checkpoint_list(file, &tensors[i].shape);
-    qsa_status status = checkpoint_begin(file);
-    for (size_t i = 0; i < count && status == QSA_OK; i++)
-        status = write_tensor(plan, &tensors[i], file);
-    return status;
+    ENGINE_TRY(checkpoint_begin(file));
+    for (size_t i = 0; i < count; i++)
+        ENGINE_TRY(write_tensor(plan, &tensors[i], file));
+    return QSA_OK;
 }
 
 static qsa_status write_plan(const char *path, const quoter_plan *plan)

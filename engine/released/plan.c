@@ -23,12 +23,10 @@ static qsa_status check_count(const char *name, uint32_t value, uint32_t least, 
 
 static qsa_status check_options(const qsa_random_model *o)
 {
-    qsa_status status = check_count("layers", o->layers, RELEASED_MIN_LAYERS, RELEASED_MAX_LAYERS);
-    if (status == QSA_OK)
-        status = check_count("experts", o->experts, RELEASED_EXPERTS_USED, RELEASED_MAX_EXPERTS);
-    if (status == QSA_OK)
-        status = check_count("vocabulary", o->vocabulary, RELEASED_MIN_VOCABULARY, RELEASED_MAX_VOCABULARY);
-    return status == QSA_OK ? check_count("type", (uint32_t)o->type, 0, QSA_RANDOM_TYPE_COUNT - 1) : status;
+    ENGINE_TRY(check_count("layers", o->layers, RELEASED_MIN_LAYERS, RELEASED_MAX_LAYERS));
+    ENGINE_TRY(check_count("experts", o->experts, RELEASED_EXPERTS_USED, RELEASED_MAX_EXPERTS));
+    ENGINE_TRY(check_count("vocabulary", o->vocabulary, RELEASED_MIN_VOCABULARY, RELEASED_MAX_VOCABULARY));
+    return check_count("type", (uint32_t)o->type, 0, QSA_RANDOM_TYPE_COUNT - 1);
 }
 
 /* ---- types ---- */
@@ -222,9 +220,7 @@ static void list_tensors(released_plan *plan)
 qsa_status released_plan_init(released_plan *plan, const qsa_random_model *options)
 {
     *plan = (released_plan){0};
-    const qsa_status status = check_options(options);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(check_options(options));
     plan->options = *options;
     plan->type = type_of(options->type);
     plan->small_type = ggml_is_quantized(plan->type) ? GGML_TYPE_BF16 : plan->type;

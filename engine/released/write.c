@@ -57,11 +57,8 @@ static qsa_status write_tensor(writing *w, size_t tensor)
     for (int64_t row = 0; row < rows; row += most) {
         const int64_t n = rows - row < most ? rows - row : most;
         fill(w, tensor, (uint64_t)(row * columns), (uint64_t)(n * columns));
-        qsa_status status = checkpoint_rows(&w->file, shape, w->block, n);
-        if (status == QSA_OK)
-            status = ask(w);
-        if (status != QSA_OK)
-            return status;
+        ENGINE_TRY(checkpoint_rows(&w->file, shape, w->block, n));
+        ENGINE_TRY(ask(w));
     }
     return checkpoint_end_tensor(&w->file);
 }
@@ -69,15 +66,13 @@ static qsa_status write_tensor(writing *w, size_t tensor)
 static qsa_status write_all(writing *w)
 {
     const released_plan *plan = w->plan;
-    qsa_status status = released_set_keys(plan, w->file.head);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(released_set_keys(plan, w->file.head));
     for (size_t i = 0; i < plan->tensor_count; i++)
         checkpoint_list(&w->file, &plan->tensors[i].shape);
-    status = checkpoint_begin(&w->file);
-    for (size_t i = 0; i < plan->tensor_count && status == QSA_OK; i++)
-        status = write_tensor(w, i);
-    return status;
+    ENGINE_TRY(checkpoint_begin(&w->file));
+    for (size_t i = 0; i < plan->tensor_count; i++)
+        ENGINE_TRY(write_tensor(w, i));
+    return QSA_OK;
 }
 
 static qsa_status write_plan(const char *path, writing *w)

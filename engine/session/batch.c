@@ -38,9 +38,7 @@ static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_
     uint64_t tokens = 0;
     c->batches++;
     for (size_t i = 0; i < n; i++) {
-        const qsa_status status = check_item(c, &items[i], i);
-        if (status != QSA_OK)
-            return status;
+        ENGINE_TRY(check_item(c, &items[i], i));
         items[i].session->batch = c->batches;
         tokens += items[i].n;
     }
@@ -113,23 +111,21 @@ static qsa_status check_logits(const float *logits, uint32_t wanted, uint32_t vo
 static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const float **out_logits)
 {
     qsa_step *step = NULL;
-    qsa_status status = qsa_step_begin(c->cache, c->entries, n, &step);
-    if (status != QSA_OK)
-        return fail_as_library(status);
-    status = forward_run(c->pass, step, out_logits);
-    if (status == QSA_OK) {
-        status = check_logits(*out_logits, wanted, c->model->shape.vocabulary);
-        if (status == QSA_OK) {
-            status = qsa_step_commit(step, NULL);
-            return status == QSA_OK ? QSA_OK : fail_as_library(status);
-        }
-    } else if (status == QSA_E_NONFINITE) {
+    ENGINE_TRY_LIBRARY(qsa_step_begin(c->cache, c->entries, n, &step));
+    qsa_status status = forward_run(c->pass, step, out_logits);
+    if (status == QSA_E_NONFINITE) {
         /* Acts as abort, and tells the lowest of the errors, whichever thread was first. */
         status = qsa_step_commit(step, NULL);
         return engine_fail(status, "QSA %s", qsa_error_detail());
     }
-    qsa_step_abort(step);
-    return status;
+    if (status == QSA_OK)
+        status = check_logits(*out_logits, wanted, c->model->shape.vocabulary);
+    if (status != QSA_OK) {
+        qsa_step_abort(step);
+        return status;
+    }
+    ENGINE_TRY_LIBRARY(qsa_step_commit(step, NULL));
+    return QSA_OK;
 }
 
 /* ---- after the commit: nothing here can fail ---- */
@@ -177,20 +173,16 @@ static void publish_all(qsa_context *c, const qsa_batch_item *items, size_t n, c
 
 static qsa_status reserve_all(const qsa_batch_item *items, size_t n)
 {
-    qsa_status status = QSA_OK;
-    for (size_t i = 0; i < n && status == QSA_OK; i++)
-        status = session_reserve(items[i].session, items[i].session->now->tokens + items[i].n);
-    return status;
+    for (size_t i = 0; i < n; i++)
+        ENGINE_TRY(session_reserve(items[i].session, items[i].session->now->tokens + items[i].n));
+    return QSA_OK;
 }
 
 static qsa_status run_batch(qsa_context *context, const qsa_batch_item *items, size_t n)
 {
     uint32_t tokens = 0;
-    qsa_status status = check_items(context, items, n, &tokens);
-    if (status == QSA_OK)
-        status = reserve_all(items, n);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(check_items(context, items, n, &tokens));
+    ENGINE_TRY(reserve_all(items, n));
     const uint32_t wanted = lay_out(context, items, n);
     const forward_batch batch = {
         .layout = {context->segments, n},
@@ -201,15 +193,12 @@ static qsa_status run_batch(qsa_context *context, const qsa_batch_item *items, s
         .wanted_count = wanted,
         .tap = context->tap.layer == NULL ? NULL : &context->tap,
     };
-    status = forward_prepare(context->pass, &batch);
+    ENGINE_TRY(forward_prepare(context->pass, &batch));
     const float *logits = NULL;
-    if (status == QSA_OK)
-        status = run_step(context, n, wanted, &logits);
-    if (status == QSA_OK) {
-        publish_all(context, items, n, logits);
-        part_clock_count(context->clock, tokens);
-    }
-    return status;
+    ENGINE_TRY(run_step(context, n, wanted, &logits));
+    publish_all(context, items, n, logits);
+    part_clock_count(context->clock, tokens);
+    return QSA_OK;
 }
 
 qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n)

@@ -8,11 +8,6 @@
 
 enum { DEFAULT_CHUNK = 512 };
 
-qsa_status fail_as_library(qsa_status status)
-{
-    return engine_fail(status, "%s", qsa_error_detail());
-}
-
 void qsa_context_options_init(qsa_context_options *options)
 {
     *options = (qsa_context_options){
@@ -78,7 +73,7 @@ static qsa_status create_cache(qsa_context *c)
     config.norms = norms;
     const qsa_status status = qsa_cache_create(&config, &c->cache);
     free(norms);
-    return status == QSA_OK ? QSA_OK : fail_as_library(status);
+    return status == QSA_OK ? QSA_OK : engine_fail_as_library(status);
 }
 
 static qsa_status allocate_batch(qsa_context *c)

@@ -57,9 +57,6 @@ struct qsa_context {
     uint32_t *wanted;        /* [chunk] */
 };
 
-/* The detail of libqsa's last failure becomes the engine's. */
-qsa_status fail_as_library(qsa_status status);
-
 /* A session of the context without a sequence; unlinked. NULL: *out_status says why, QSA_E_FULL (too many) or
  * QSA_E_MEMORY. */
 qsa_session *session_allocate(qsa_context *c, qsa_status *out_status);

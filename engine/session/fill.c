@@ -75,9 +75,9 @@ static qsa_status fill_step(filler *f, qsa_seq seq, int64_t position, uint32_t t
     for (uint32_t layer = 0; status == QSA_OK && layer < f->context->config.layers; layer++)
         status = fill_layer(f, step, layer);
     if (step == NULL)
-        return fail_as_library(status);
-    status = qsa_step_commit(step, NULL); /* after a failed layer: its error, as abort */
-    return status == QSA_OK ? QSA_OK : fail_as_library(status);
+        return engine_fail_as_library(status);
+    ENGINE_TRY_LIBRARY(qsa_step_commit(step, NULL)); /* after a failed layer: its error, as abort */
+    return QSA_OK;
 }
 
 /* The session's sequence holds what it held before. One that was never fed has no anchor yet, which only a new one has.
@@ -136,8 +136,8 @@ static qsa_status filler_create(qsa_session *s, uint64_t tokens, uint64_t seed, 
         return engine_fail(QSA_E_MEMORY, "no memory for made-up tokens");
     fill_floats(&out->random, out->table, floats, 1.0f);
     fill_ids(&out->random, out->ids, tokens, c->model->shape.vocabulary);
-    const qsa_status status = qsa_threads_create(forward_threads(c->options.threads), &out->threads);
-    return status == QSA_OK ? session_reserve(s, s->now->tokens + tokens) : fail_as_library(status);
+    ENGINE_TRY_LIBRARY(qsa_threads_create(forward_threads(c->options.threads), &out->threads));
+    return session_reserve(s, s->now->tokens + tokens);
 }
 
 static void filler_free(filler *f)
@@ -149,11 +149,9 @@ static void filler_free(filler *f)
 
 qsa_status qsa_session_fill(qsa_session *session, uint64_t tokens, uint64_t seed)
 {
-    qsa_status status = check_fill(session, tokens);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(check_fill(session, tokens));
     filler f;
-    status = filler_create(session, tokens, seed, &f);
+    qsa_status status = filler_create(session, tokens, seed, &f);
     if (status == QSA_OK)
         status = fill_sequence(&f, session, tokens);
     if (status == QSA_OK) {

@@ -25,11 +25,8 @@ static qsa_status go_back(qsa_session *s, const session_state *state)
     if (state == s->now)
         return QSA_OK;
     const uint64_t tokens = state == NULL ? 0 : state->tokens;
-    if (s->fed) {
-        const qsa_status status = qsa_seq_rewind(s->context->cache, s->seq, s->anchor + (int64_t)tokens);
-        if (status != QSA_OK)
-            return fail_as_library(status);
-    }
+    if (s->fed)
+        ENGINE_TRY_LIBRARY(qsa_seq_rewind(s->context->cache, s->seq, s->anchor + (int64_t)tokens));
     s->context->tokens -= s->now->tokens - tokens;
     places_cut(s->context, &s->places, tokens);
     become(s, state);
@@ -121,9 +118,7 @@ static qsa_status take_over(qsa_session *s, const start *from)
     qsa_context *c = s->context;
     const uint64_t tokens = from->state->tokens;
     qsa_seq seq;
-    const qsa_status status = qsa_seq_fork(c->cache, from->session->seq, s->anchor + (int64_t)tokens, &seq);
-    if (status != QSA_OK)
-        return fail_as_library(status);
+    ENGINE_TRY_LIBRARY(qsa_seq_fork(c->cache, from->session->seq, s->anchor + (int64_t)tokens, &seq));
     (void)qsa_seq_close(c->cache, s->seq);
     s->seq = seq;
     s->fed = true;
@@ -155,11 +150,10 @@ static qsa_status check_list(const qsa_session *s, const wanted_list *list)
     return QSA_OK;
 }
 
-static qsa_status give_logits(qsa_session *s, float *out_logits)
+static void give_logits(qsa_session *s, float *out_logits)
 {
     if (out_logits != NULL)
         memcpy(out_logits, state_logits(s->context, s->now), s->context->model->shape.vocabulary * sizeof *out_logits);
-    return QSA_OK;
 }
 
 qsa_status qsa_session_want(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
@@ -168,20 +162,17 @@ qsa_status qsa_session_want(qsa_session *session, const int32_t *tokens, size_t 
     if (session == NULL || (tokens == NULL && n > 0) || (n == 0 && out_logits != NULL))
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_want: no session, no tokens, or logits of none");
     const wanted_list list = {tokens, n, out_logits != NULL};
-    qsa_status status = check_list(session, &list);
-    if (status == QSA_OK)
-        status = session_reserve(session, n);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(check_list(session, &list));
+    ENGINE_TRY(session_reserve(session, n));
     const start from = find_start(session, &list);
     const uint64_t there = tokens_at(&from);
     const qsa_reuse reuse = {from.common, there, n - there, from.session != session};
-    status = from.session == session ? go_back(session, from.state) : take_over(session, &from);
-    if (status == QSA_OK && there == n)
-        status = give_logits(session, out_logits);
-    else if (status == QSA_OK)
-        status = session_feed_after(session, tokens + there, n - there, out_logits, there, progress, user);
-    if (status == QSA_OK && out_reuse != NULL)
+    ENGINE_TRY(from.session == session ? go_back(session, from.state) : take_over(session, &from));
+    if (there == n)
+        give_logits(session, out_logits);
+    else
+        ENGINE_TRY(session_feed_after(session, tokens + there, n - there, out_logits, there, progress, user));
+    if (out_reuse != NULL)
         *out_reuse = reuse;
-    return status;
+    return QSA_OK;
 }

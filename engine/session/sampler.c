@@ -47,9 +47,7 @@ static qsa_status check_options(const qsa_sampler_options *options)
 
 qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocabulary, qsa_sampler **out_sampler)
 {
-    qsa_status status = check_options(options);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(check_options(options));
     if (vocabulary == 0 || vocabulary > MAX_VOCABULARY)
         return engine_fail(QSA_E_ARGUMENT, "vocabulary is %u; it must be in [1, %d]", vocabulary, MAX_VOCABULARY);
     qsa_sampler *sampler = calloc(1, sizeof *sampler);

@@ -51,8 +51,8 @@ qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampl
         sections[n++] = section_of_state(c, i + 1, places->at[i]);
     if (sampler != NULL)
         sections[n++] = (qsa_section){SAVED_TAG_SAMPLER, &random, sizeof random};
-    const qsa_status status = qsa_snapshot_save(c->cache, &session->seq, 1, sections, n, digest_of(c->model), path);
-    return status == QSA_OK ? QSA_OK : fail_as_library(status);
+    ENGINE_TRY_LIBRARY(qsa_snapshot_save(c->cache, &session->seq, 1, sections, n, digest_of(c->model), path));
+    return QSA_OK;
 }
 
 /* ---- load: the parts, each checked before anything is made of it ---- */
@@ -128,9 +128,9 @@ static qsa_status read_tokens(qsa_session *s, const qsa_snapshot *file, uint64_t
     const qsa_section *part = find_part(file, SAVED_TAG_TOKENS, n * sizeof *s->ids);
     if (part == NULL)
         return QSA_E_FORMAT;
-    const qsa_status status = session_reserve(s, n);
-    if (status != QSA_OK || n == 0)
-        return status;
+    ENGINE_TRY(session_reserve(s, n));
+    if (n == 0)
+        return QSA_OK;
     memcpy(s->ids, part->data, n * sizeof *s->ids);
     for (uint64_t i = 0; i < n; i++)
         if (s->ids[i] < 0 || (uint32_t)s->ids[i] >= s->context->model->shape.vocabulary)
@@ -180,27 +180,22 @@ static qsa_status read_place(qsa_session *s, const qsa_snapshot *file, uint32_t 
 
 static qsa_status read_states(qsa_session *s, const qsa_snapshot *file, const saved_head *head)
 {
-    qsa_status status = read_state(s->context, file, 0, s->now);
-    if (status == QSA_OK && s->now->tokens != file->infos[0].tokens)
-        status = bad_part(saved_tag_state(0), "is the state after another number of tokens");
-    for (uint32_t i = 0; status == QSA_OK && i < head->places; i++)
-        status = read_place(s, file, i + 1);
-    return status;
+    ENGINE_TRY(read_state(s->context, file, 0, s->now));
+    if (s->now->tokens != file->infos[0].tokens)
+        return bad_part(saved_tag_state(0), "is the state after another number of tokens");
+    for (uint32_t i = 0; i < head->places; i++)
+        ENGINE_TRY(read_place(s, file, i + 1));
+    return QSA_OK;
 }
 
 /* *out_sampler: NULL if none was saved. */
 static qsa_status read_session(qsa_session *s, const qsa_snapshot *file, const qsa_section **out_sampler)
 {
     saved_head head;
-    qsa_status status = read_head(file, &head);
-    if (status == QSA_OK)
-        status = check_sequence(s->context, file, &head);
-    if (status == QSA_OK)
-        status = read_tokens(s, file, file->infos[0].tokens);
-    if (status == QSA_OK)
-        status = read_states(s, file, &head);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(read_head(file, &head));
+    ENGINE_TRY(check_sequence(s->context, file, &head));
+    ENGINE_TRY(read_tokens(s, file, file->infos[0].tokens));
+    ENGINE_TRY(read_states(s, file, &head));
     *out_sampler = head.has_sampler ? find_part(file, SAVED_TAG_SAMPLER, sizeof(uint64_t)) : NULL;
     if (head.has_sampler && *out_sampler == NULL)
         return QSA_E_FORMAT;
@@ -242,7 +237,7 @@ qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler 
     status = qsa_snapshot_load(context->cache, digest_of(context->model), path, &file);
     if (status != QSA_OK) {
         session_free(s);
-        return fail_as_library(status);
+        return engine_fail_as_library(status);
     }
     status = adopt(s, &file, sampler);
     qsa_snapshot_free(&file);

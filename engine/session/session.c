@@ -77,7 +77,7 @@ qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
     status = qsa_seq_open(context->cache, &s->seq);
     if (status != QSA_OK) {
         session_free(s);
-        return fail_as_library(status);
+        return engine_fail_as_library(status);
     }
     session_link(s);
     *out_session = s;
@@ -151,9 +151,7 @@ qsa_status session_feed_after(qsa_session *s, const int32_t *tokens, size_t n, f
     for (size_t fed = 0; fed < n;) {
         const size_t now = n - fed < chunk ? n - fed : chunk;
         const bool is_last = fed + now == n;
-        const qsa_status status = feed_chunk(s, tokens + fed, (uint32_t)now, is_last ? out_logits : NULL);
-        if (status != QSA_OK)
-            return status;
+        ENGINE_TRY(feed_chunk(s, tokens + fed, (uint32_t)now, is_last ? out_logits : NULL));
         fed += now;
         if (progress != NULL)
             progress(user, before + fed);

@@ -31,9 +31,7 @@ qsa_status text_decoder_push(text_decoder *decoder, int32_t id, const char **out
 {
     const char *bytes;
     size_t count;
-    qsa_status status = tokenizer_token_bytes(decoder->tokens, id, &bytes, &count);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(tokenizer_token_bytes(decoder->tokens, id, &bytes, &count));
     *out_count = utf8_stream_push(&decoder->stream, bytes, count, decoder->text);
     *out_text = decoder->text;
     return QSA_OK;

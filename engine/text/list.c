@@ -54,9 +54,7 @@ qsa_status id_list_reserve(id_list *list, size_t more)
 
 qsa_status byte_list_append(byte_list *list, const char *bytes, size_t count)
 {
-    qsa_status status = byte_list_reserve(list, count);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(byte_list_reserve(list, count));
     if (count > 0)
         memcpy(list->items + list->count, bytes, count);
     list->count += count;
@@ -65,9 +63,7 @@ qsa_status byte_list_append(byte_list *list, const char *bytes, size_t count)
 
 qsa_status id_list_append(id_list *list, int32_t id)
 {
-    qsa_status status = id_list_reserve(list, 1);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(id_list_reserve(list, 1));
     list->items[list->count++] = id;
     return QSA_OK;
 }

@@ -91,10 +91,9 @@ qsa_status merge_table_init(merge_table *table, const vocabulary *words, const t
     table->first = calloc(words->count + 1, sizeof *table->first);
     if (!table->merges || !table->first)
         return engine_fail(QSA_E_MEMORY, "no memory for %zu merges", table->count);
-    qsa_status status = read_merges(table, words, input);
-    if (status == QSA_OK)
-        sort_merges(table, words->count);
-    return status;
+    ENGINE_TRY(read_merges(table, words, input));
+    sort_merges(table, words->count);
+    return QSA_OK;
 }
 
 void merge_table_release(merge_table *table)
@@ -186,10 +185,9 @@ static qsa_status begin_piece(const merge_table *table, const vocabulary *words,
         symbols[i].left = i == 0 ? NO_PLACE : (uint32_t)i - 1;
         symbols[i].right = i + 1 == piece.count ? NO_PLACE : (uint32_t)i + 1;
     }
-    qsa_status status = QSA_OK;
-    for (size_t i = 0; i < piece.count && status == QSA_OK; i++)
-        status = offer(table, work, (uint32_t)i);
-    return status;
+    for (size_t i = 0; i < piece.count; i++)
+        ENGINE_TRY(offer(table, work, (uint32_t)i));
+    return QSA_OK;
 }
 
 /* Replaces the symbol at a place and its right neighbour by one, and offers the two pairs that come up. */
@@ -202,22 +200,22 @@ static qsa_status apply(const merge_table *table, merge_work *work, uint32_t pla
     symbols[gone].id = DEAD;
     if (symbols[place].right != NO_PLACE)
         symbols[symbols[place].right].left = place;
-    qsa_status status = offer(table, work, symbols[place].left);
-    return status == QSA_OK ? offer(table, work, place) : status;
+    ENGINE_TRY(offer(table, work, symbols[place].left));
+    return offer(table, work, place);
 }
 
 qsa_status merge_piece(const merge_table *table, const vocabulary *words, merge_work *work, text_span piece,
                        id_list *out)
 {
-    qsa_status status = begin_piece(table, words, work, piece);
-    while (status == QSA_OK && work->heap_count > 0) {
+    ENGINE_TRY(begin_piece(table, words, work, piece));
+    while (work->heap_count > 0) {
         uint64_t entry = heap_pop(work);
         uint32_t place = (uint32_t)entry;
         const merge *rule = merge_at(table, work->symbols, place);
         if (rule && rule->rank == entry >> 32)
-            status = apply(table, work, place, rule);
+            ENGINE_TRY(apply(table, work, place, rule));
     }
-    for (uint32_t place = 0; place != NO_PLACE && status == QSA_OK; place = work->symbols[place].right)
-        status = id_list_append(out, work->symbols[place].id);
-    return status;
+    for (uint32_t place = 0; place != NO_PLACE; place = work->symbols[place].right)
+        ENGINE_TRY(id_list_append(out, work->symbols[place].id));
+    return QSA_OK;
 }

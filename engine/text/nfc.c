@@ -55,9 +55,7 @@ static qsa_status decompose_all(nfc_work *work, const char *bytes, size_t count)
             utf8proc_iterate((const utf8proc_uint8_t *)bytes + at, (utf8proc_ssize_t)(count - at), &character);
         if (length <= 0)
             return engine_fail(QSA_E_ARGUMENT, "text to normalise is not UTF-8 at byte %zu", at);
-        qsa_status status = decompose(work, character);
-        if (status != QSA_OK)
-            return status;
+        ENGINE_TRY(decompose(work, character));
         at += (size_t)length;
     }
     return QSA_OK;
@@ -101,9 +99,8 @@ static qsa_status order_marks(nfc_work *work)
             ordered = ordered && last <= class;
             last = class;
         }
-        qsa_status status = ordered ? QSA_OK : sort_marks(work, work->points + begin, end - begin);
-        if (status != QSA_OK)
-            return status;
+        if (!ordered)
+            ENGINE_TRY(sort_marks(work, work->points + begin, end - begin));
         begin = end;
     }
     return QSA_OK;
@@ -111,9 +108,7 @@ static qsa_status order_marks(nfc_work *work)
 
 static qsa_status append_points(const int32_t *points, size_t count, byte_list *out)
 {
-    qsa_status status = byte_list_reserve(out, count * MOST_CHARACTER_BYTES);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(byte_list_reserve(out, count * MOST_CHARACTER_BYTES));
     for (size_t i = 0; i < count; i++)
         out->count += (size_t)utf8proc_encode_char(points[i], (utf8proc_uint8_t *)out->items + out->count);
     return QSA_OK;
@@ -124,25 +119,23 @@ static qsa_status append_points(const int32_t *points, size_t count, byte_list *
 static qsa_status compose(nfc_work *work, byte_list *out)
 {
     size_t end;
-    qsa_status status = QSA_OK;
-    for (size_t begin = 0; begin < work->points_count && status == QSA_OK; begin = end) {
+    for (size_t begin = 0; begin < work->points_count; begin = end) {
         int32_t *points = work->points + begin;
         for (end = begin + 1; end < work->points_count && work->points[end] != NO_FINAL_CONSONANT;)
             end++;
         utf8proc_ssize_t count = utf8proc_normalize_utf32(points, (utf8proc_ssize_t)(end - begin), OPTIONS);
         if (count < 0)
             return engine_fail(QSA_E_UNSUPPORTED, "utf8proc: %s", utf8proc_errmsg(count));
-        status = append_points(points, (size_t)count, out);
+        ENGINE_TRY(append_points(points, (size_t)count, out));
     }
-    return status;
+    return QSA_OK;
 }
 
 static qsa_status append_normalised(nfc_work *work, const char *bytes, size_t count, byte_list *out)
 {
-    qsa_status status = decompose_all(work, bytes, count);
-    if (status == QSA_OK)
-        status = order_marks(work);
-    return status == QSA_OK ? compose(work, out) : status;
+    ENGINE_TRY(decompose_all(work, bytes, count));
+    ENGINE_TRY(order_marks(work));
+    return compose(work, out);
 }
 
 static size_t ascii_bytes(const char *bytes, size_t count)
@@ -161,16 +154,12 @@ qsa_status nfc_append(nfc_work *work, const char *bytes, size_t count, byte_list
     for (size_t at = 0; at < count;) {
         size_t plain = ascii_bytes(bytes + at, count - at);
         size_t base = plain > 0 && at + plain < count ? 1 : 0;
-        qsa_status status = byte_list_append(out, bytes + at, plain - base);
-        if (status != QSA_OK)
-            return status;
+        ENGINE_TRY(byte_list_append(out, bytes + at, plain - base));
         at += plain - base;
         size_t end = at + base;
         while (end < count && (unsigned char)bytes[end] >= 0x80)
             end++;
-        status = append_normalised(work, bytes + at, end - at, out);
-        if (status != QSA_OK)
-            return status;
+        ENGINE_TRY(append_normalised(work, bytes + at, end - at, out));
         at = end;
     }
     return QSA_OK;

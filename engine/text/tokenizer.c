@@ -33,29 +33,25 @@ static qsa_status check_end_token(const char *name, bool has, int32_t id, size_t
 
 static qsa_status read_ends(tokenizer *tokens, const tokenizer_input *input)
 {
-    qsa_status status = check_end_token("bos", input->has_bos, input->bos, input->token_count);
-    if (status == QSA_OK)
-        status = check_end_token("eos", input->has_eos, input->eos, input->token_count);
-    if (status == QSA_OK && input->add_bos && !input->has_bos)
-        status = engine_fail(QSA_E_FORMAT, "a bos token is to be added but there is none");
+    ENGINE_TRY(check_end_token("bos", input->has_bos, input->bos, input->token_count));
+    ENGINE_TRY(check_end_token("eos", input->has_eos, input->eos, input->token_count));
+    if (input->add_bos && !input->has_bos)
+        return engine_fail(QSA_E_FORMAT, "a bos token is to be added but there is none");
     tokens->has_bos = input->has_bos;
     tokens->has_eos = input->has_eos;
     tokens->add_bos = input->add_bos;
     tokens->bos = input->bos;
     tokens->eos = input->eos;
-    return status;
+    return QSA_OK;
 }
 
 static qsa_status fill(tokenizer *tokens, const tokenizer_input *input)
 {
-    qsa_status status = pre_tokenizer_create(input->pre, &tokens->pre);
-    if (status == QSA_OK)
-        status = vocabulary_init(&tokens->words, input);
-    if (status == QSA_OK)
-        status = merge_table_init(&tokens->merges, &tokens->words, input);
-    if (status == QSA_OK)
-        status = specials_init(&tokens->special, &tokens->words);
-    return status == QSA_OK ? read_ends(tokens, input) : status;
+    ENGINE_TRY(pre_tokenizer_create(input->pre, &tokens->pre));
+    ENGINE_TRY(vocabulary_init(&tokens->words, input));
+    ENGINE_TRY(merge_table_init(&tokens->merges, &tokens->words, input));
+    ENGINE_TRY(specials_init(&tokens->special, &tokens->words));
+    return read_ends(tokens, input);
 }
 
 qsa_status tokenizer_create(const tokenizer_input *input, tokenizer **out_tokenizer)
@@ -130,14 +126,13 @@ static qsa_status encode_piece(encoding *work, text_span piece)
 static qsa_status encode_stretch(encoding *work, text_span stretch)
 {
     work->normal.count = 0;
-    qsa_status status = nfc_append(&work->nfc, stretch.bytes, stretch.count, &work->normal);
-    text_span normal = {work->normal.items, work->normal.count};
-    for (size_t begin = 0, end = 0; begin < normal.count && status == QSA_OK; begin = end) {
-        status = piece_matcher_next(work->matcher, normal, begin, &end);
-        if (status == QSA_OK)
-            status = encode_piece(work, (text_span){normal.bytes + begin, end - begin});
+    ENGINE_TRY(nfc_append(&work->nfc, stretch.bytes, stretch.count, &work->normal));
+    const text_span normal = {work->normal.items, work->normal.count};
+    for (size_t begin = 0, end = 0; begin < normal.count; begin = end) {
+        ENGINE_TRY(piece_matcher_next(work->matcher, normal, begin, &end));
+        ENGINE_TRY(encode_piece(work, (text_span){normal.bytes + begin, end - begin}));
     }
-    return status;
+    return QSA_OK;
 }
 
 /* Length of the run of characters, or of bytes that are none, that text [begin, count) begins with. */
@@ -156,30 +151,27 @@ static size_t run_bytes(text_span text, size_t begin, bool *out_valid)
 /* Text without special tokens. */
 static qsa_status encode_plain(encoding *work, text_span text)
 {
-    qsa_status status = QSA_OK;
-    for (size_t begin = 0, length = 0; begin < text.count && status == QSA_OK; begin += length) {
+    for (size_t begin = 0, length = 0; begin < text.count; begin += length) {
         bool valid;
         length = run_bytes(text, begin, &valid);
-        text_span run = {text.bytes + begin, length};
-        status = valid ? encode_stretch(work, run) : encode_piece(work, run);
+        const text_span run = {text.bytes + begin, length};
+        ENGINE_TRY(valid ? encode_stretch(work, run) : encode_piece(work, run));
     }
-    return status;
+    return QSA_OK;
 }
 
 static qsa_status encode_all(encoding *work, text_span text, tokenizer_specials recognised)
 {
     const specials *special = &work->tokens->special;
-    size_t begin = 0;
-    qsa_status status = QSA_OK;
-    while (begin < text.count && status == QSA_OK) {
+    for (size_t begin = 0; begin < text.count;) {
         size_t end = text.count;
         const special_token *token = specials_find(special, recognised, text, begin, &end);
-        status = encode_plain(work, (text_span){text.bytes + begin, end - begin});
-        if (status == QSA_OK && token)
-            status = id_list_append(&work->ids, token->id);
+        ENGINE_TRY(encode_plain(work, (text_span){text.bytes + begin, end - begin}));
+        if (token)
+            ENGINE_TRY(id_list_append(&work->ids, token->id));
         begin = token ? end + token->text.count : end;
     }
-    return status;
+    return QSA_OK;
 }
 
 qsa_status tokenizer_encode(const tokenizer *tokens, const char *text, size_t count, tokenizer_specials recognised,
@@ -223,20 +215,25 @@ qsa_status tokenizer_token_bytes(const tokenizer *tokens, int32_t id, const char
     return QSA_OK;
 }
 
+static qsa_status decode_all(const tokenizer *tokens, const int32_t *ids, size_t count, byte_list *out)
+{
+    ENGINE_TRY(byte_list_reserve(out, 1)); /* so that an empty result is memory too */
+    for (size_t i = 0; i < count; i++) {
+        if (!is_token(tokens, ids[i])) {
+            return engine_fail(QSA_E_ARGUMENT, "index %zu: token %d is outside the vocabulary of %zu", i, (int)ids[i],
+                               tokens->words.count);
+        }
+        const text_span token = vocabulary_token(&tokens->words, ids[i]);
+        ENGINE_TRY(byte_list_append(out, token.bytes, token.count));
+    }
+    return QSA_OK;
+}
+
 qsa_status tokenizer_decode(const tokenizer *tokens, const int32_t *ids, size_t count, char **out_bytes,
                             size_t *out_count)
 {
     byte_list text = {0};
-    qsa_status status = byte_list_reserve(&text, 1);
-    for (size_t i = 0; i < count && status == QSA_OK; i++) {
-        if (!is_token(tokens, ids[i])) {
-            status = engine_fail(QSA_E_ARGUMENT, "index %zu: token %d is outside the vocabulary of %zu", i, (int)ids[i],
-                                 tokens->words.count);
-            break;
-        }
-        text_span token = vocabulary_token(&tokens->words, ids[i]);
-        status = byte_list_append(&text, token.bytes, token.count);
-    }
+    const qsa_status status = decode_all(tokens, ids, count, &text);
     if (status != QSA_OK) {
         free(text.items);
         return status;

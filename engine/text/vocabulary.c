@@ -131,9 +131,7 @@ qsa_status vocabulary_init(vocabulary *words, const tokenizer_input *input)
 {
     size_t bytes = 0;
     memset(words, 0, sizeof *words);
-    qsa_status status = check_tokens(input, &bytes);
-    if (status != QSA_OK)
-        return status;
+    ENGINE_TRY(check_tokens(input, &bytes));
     words->count = input->token_count;
     words->bytes = malloc(bytes + 1);
     words->begins = calloc(words->count + 1, sizeof *words->begins);

@@ -81,8 +81,8 @@ qsa_status checkpoint_open(checkpoint *file, const char *path, size_t tensors)
     file->shapes = ggml_init(room);
     if (!file->head || !file->shapes)
         return no_memory("the tensor list");
-    const qsa_status status = check_replaceable(path);
-    return status == QSA_OK ? open_temporary(file) : status;
+    ENGINE_TRY(check_replaceable(path));
+    return open_temporary(file);
 }
 
 /* ---- keys and list ---- */
@@ -123,17 +123,15 @@ qsa_status checkpoint_begin(checkpoint *file)
 {
     const size_t size = gguf_get_meta_size(file->head);
     file->bytes = size + file->tensor_bytes;
-    qsa_status status = check_room(file);
-    if (status != QSA_OK)
-        return status;
-    void *head = malloc(size);
+    ENGINE_TRY(check_room(file));
     file->block = malloc(file->block_bytes);
-    if (head && file->block) {
-        gguf_get_meta_data(file->head, head);
-        status = write_bytes(file, head, size);
-    } else {
-        status = no_memory("the keys");
+    void *head = malloc(size);
+    if (!file->block || !head) {
+        free(head);
+        return no_memory("the keys");
     }
+    gguf_get_meta_data(file->head, head);
+    const qsa_status status = write_bytes(file, head, size);
     free(head);
     return status;
 }
@@ -148,9 +146,7 @@ qsa_status checkpoint_rows(checkpoint *file, const checkpoint_tensor *tensor, co
     for (int64_t first = 0; first < n; first += most) {
         const int64_t rows = n - first < most ? n - first : most;
         ggml_quantize_chunk(tensor->type, elements + first * columns, file->block, 0, rows, columns, NULL);
-        const qsa_status status = write_bytes(file, file->block, row * (size_t)rows);
-        if (status != QSA_OK)
-            return status;
+        ENGINE_TRY(write_bytes(file, file->block, row * (size_t)rows));
     }
     return QSA_OK;
 }
