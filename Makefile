@@ -71,7 +71,7 @@ compare: ## llama.cpp and qsa on one model and one text, in turn: ratios by dept
 tidy: ## clang-tidy over our sources
 	@tools/setup.sh check
 	@$(call configure,$(PRESET))
-	@git ls-files 'src/*.c' 'ggml/*.c' 'engine/*.c' 'cli/*.c' ':!src/kernels/$(foreign_kernels)' | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(call build_folder,$(PRESET))
+	@git ls-files 'src/*.c' 'ggml/*.c' 'engine/*.c' 'console/*.c' 'oracle/*.c' 'verify/*.c' 'cli/*.c' ':!src/kernels/$(foreign_kernels)' | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(call build_folder,$(PRESET))
 
 format: ## clang-format over our sources
 	@tools/setup.sh check

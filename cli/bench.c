@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa bench: what QSA costs on this machine by depth, beside what the machine can do at best, measured in the same run.
  */
-#include "bench.h"
+#include "bench/bench.h"
 
-#include "commands.h"
-#include "devices.h"
-#include "options.h"
+#include "cli/commands.h"
+#include "console/device_option.h"
+#include "console/options.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-const char *const bench_kv_names[] = {"f32", "bf16", "f16", "q8_0", NULL};
 
 static const char USAGE[] =
     "usage: qsa bench [OPTION...]\n"
@@ -150,50 +146,6 @@ static bool parse(int argc, char **argv, bench_request *r)
     else
         return true;
     return false;
-}
-
-/* ---- what all measurements need ---- */
-
-bool bench_good(qsa_status status)
-{
-    if (status != QSA_OK)
-        options_say("bench", "%s: %s", qsa_status_name(status), qsa_error_detail());
-    return status == QSA_OK;
-}
-
-/* What the kernel says could still be used; 0: it does not say. */
-static uint64_t available_bytes(void)
-{
-    FILE *file = fopen("/proc/meminfo", "r");
-    char line[128];
-    uint64_t kib = 0;
-    while (file && kib == 0 && fgets(line, sizeof line, file))
-        sscanf(line, "MemAvailable: %" SCNu64, &kib);
-    if (file)
-        fclose(file);
-    return kib * 1024;
-}
-
-bool bench_fits(uint64_t needed_bytes)
-{
-    const uint64_t available = available_bytes();
-    const double gib = (double)(UINT64_C(1) << 30);
-    if (available == 0 || needed_bytes <= available)
-        return true;
-    options_say("bench", "needs %.1f GiB of memory, %.1f are available: measure fewer --depths or --layers",
-                (double)needed_bytes / gib, (double)available / gib);
-    return false;
-}
-
-uint64_t bench_resident_bytes(void)
-{
-    FILE *file = fopen("/proc/self/statm", "r");
-    uint64_t all, resident = 0;
-    if (file && fscanf(file, "%" SCNu64 " %" SCNu64, &all, &resident) != 2)
-        resident = 0;
-    if (file)
-        fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* A chart that nobody can write is better known before the minutes of measuring. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subcommands of qsa. Each gets its own name as argv[0] and returns the exit status: 0, 1 for a failure, 2 for a
  * command line that cannot be understood; whatever is wrong is one line on stderr. */
-#ifndef COMMANDS_H
-#define COMMANDS_H
+#ifndef QSA_CLI_COMMANDS_H
+#define QSA_CLI_COMMANDS_H
 
 int cmd_run(int argc, char **argv);
 int cmd_demo(int argc, char **argv);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa demo: the embedded model reads a long ledger and is asked about it, each question after the ledger alone. */
-#include "clock.h"
-#include "commands.h"
-#include "devices.h"
-#include "engine_options.h"
-#include "memory.h"
-#include "progress.h"
+#include "cli/commands.h"
+#include "console/clock.h"
+#include "console/device_option.h"
+#include "console/engine_options.h"
+#include "console/memory.h"
+#include "console/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>

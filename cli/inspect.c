@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa inspect: what QSA needs to know about a model file, on one screen. */
-#include "commands.h"
-#include "engine_options.h"
-#include "model_config.h"
+#include "cli/commands.h"
+#include "console/engine_options.h"
+#include "console/model_config.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa: the program. Finds the subcommand and sees to it that what it printed has arrived. */
 #define _POSIX_C_SOURCE 200809L /* SIGPIPE */
-#include "commands.h"
-#include "options.h"
+#include "cli/commands.h"
+#include "console/options.h"
 
 #include <qsa/qsa.h>
 #include <signal.h>

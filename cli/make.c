@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa make: writes a model file of the released widths with random weights, to try memory and speed on real shapes. */
 #define _POSIX_C_SOURCE 200809L /* sigaction */
-#include "clock.h"
-#include "commands.h"
-#include "engine_options.h"
-#include "progress.h"
+#include "cli/commands.h"
+#include "console/clock.h"
+#include "console/engine_options.h"
+#include "console/progress.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What needs the engine, in a program built without it. */
-#include "bench.h"
-#include "commands.h"
-#include "options.h"
-#include "verify.h"
+#include "bench/bench.h"
+#include "cli/commands.h"
+#include "console/options.h"
+#include "verify/verify.h"
 
 #include <stdlib.h>
 

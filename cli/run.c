@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa run: reads a file, then a text, and continues. */
 #define _POSIX_C_SOURCE 200809L /* sigaction, isatty */
-#include "clock.h"
-#include "commands.h"
-#include "devices.h"
-#include "engine_options.h"
-#include "memory.h"
-#include "progress.h"
-#include "utf8.h"
+#include "cli/commands.h"
+#include "console/clock.h"
+#include "console/device_option.h"
+#include "console/engine_options.h"
+#include "console/memory.h"
+#include "console/progress.h"
+#include "console/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>

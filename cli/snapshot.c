@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa snapshot: what a snapshot file holds, and whether all of it is right. */
-#include "commands.h"
-#include "options.h"
+#include "cli/commands.h"
+#include "console/options.h"
 
 #include <inttypes.h>
 #include <jansson.h>

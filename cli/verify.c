@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa verify: the strict lane, or the recorded cases of a folder. */
-#include "verify.h"
+#include "verify/verify.h"
 
-#include "clock.h"
-#include "commands.h"
-#include "devices.h"
-#include "options.h"
+#include "cli/commands.h"
+#include "console/clock.h"
+#include "console/device_option.h"
+#include "console/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>

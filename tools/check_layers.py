@@ -1,122 +1,214 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every file includes only headers of rooms above its own (docs/ARCHITECTURE.md).
+"""Checks the order of the rooms (docs/ARCHITECTURE.md): nothing leans on a room above its own, and no files form a circle.
 
-usage: check_layers.py [ROOT]
+usage: check_layers.py [--build FOLDER]
 
-Prints a line per violation and exits with 1 if there is one.
+Includes are read from the sources. With --build, the object files of that build folder are read too (nm): then a
+call of a room above is seen, and a circle of files that share one header.
+Prints the order of the rooms, a line per violation and the totals; exits with 1 if there is a violation.
 """
 
+import argparse
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
-LIBRARY_ORDER = ["base", "kernels", "run", "index", "select", "attend", "device", "cache", "step", "snapshot"]
-ENGINE_ORDER = ["base", "file", "text", "model", "session", "write", "quoter", "released"]
-PUBLIC = {"include", "ggml/include", "engine/include"}
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-INCLUDE_FOLDERS = ["include", "src", "engine/include", "engine", "ggml/include", "ggml", "cli", "bench", "tests"]
+# From the bottom up. A room sees itself and the rooms below it, all of them or only those named.
+EVERYTHING = None
+LIBRARY = ["include"]
+ENGINE = ["include", "engine/include"]
+ROOMS = {
+    "include": EVERYTHING,
+    "src/base": EVERYTHING,
+    "src/kernels": EVERYTHING,
+    "src/run": EVERYTHING,
+    "src/index": EVERYTHING,
+    "src/select": EVERYTHING,
+    "src/attend": EVERYTHING,
+    "src/device": EVERYTHING,
+    "src/cache": EVERYTHING,
+    "src/step": EVERYTHING,
+    "src/snapshot": EVERYTHING,
+    "ggml/include": LIBRARY,
+    "ggml": LIBRARY + ["ggml/include"],
+    "engine/include": LIBRARY,
+    "engine/base": ENGINE,
+    "engine/file": ENGINE + ["engine/base"],
+    "engine/text": ENGINE + ["engine/base", "engine/file"],
+    "engine/model": ENGINE + ["engine/base", "engine/file", "engine/text", "ggml/include"],
+    "engine/session": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model"],
+    "engine/write": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model", "engine/session"],
+    "engine/quoter": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model", "engine/write"],
+    "engine/released": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model", "engine/write"],
+    "console": ENGINE,
+    "oracle": [],
+    "verify": ENGINE + ["console", "oracle"],
+    "bench": EVERYTHING,
+    "cli": ENGINE + ["console", "verify", "bench"],
+    "examples": LIBRARY + ["ggml/include"],
+    "tests": EVERYTHING,
+}
+ORDER = list(ROOMS)
+
+# Rooms that may include ggml's own headers.
+SEE_GGML = ("ggml", "engine", "examples", "bench", "tests")
+GGML_HEADER = re.compile(r"^(ggml[-\w]*|gguf)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = {".c", ".h", ".inc"}
-GGML_HEADER = re.compile(r"^(ggml[-\w]*|gguf)\.h$")
+INCLUDE_FOLDERS = ["", "include", "src", "engine/include", "engine", "ggml/include"]
 
 
 def room_of(path):
-    """The room of a file, from its path relative to the root: "src/base", "engine/model", "include", "tests/oracle"."""
+    """The room of a file, named by its path from the root; None if it is in none."""
     parts = path.parts
-    if parts[0] in ("include", "cli", "bench", "examples"):
-        return parts[0]
-    if parts[0] == "ggml":
-        return "ggml/include" if parts[1] == "include" or path.suffix == ".h" else "ggml"
-    if parts[0] in ("src", "engine", "tests"):
-        return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
-    return parts[0]
+    for depth in (2, 1):
+        name = "/".join(parts[:depth])
+        if len(parts) > depth and name in ROOMS:
+            return name
+    return None
 
 
-def rooms_above(top, order, room):
-    """The rooms of an ordered house that `room` may include: itself and the earlier ones."""
-    return {f"{top}/{name}" for name in order[: order.index(room) + 1]}
+def unit_of(path):
+    """A header and its source file are one unit."""
+    return str(path.with_suffix(""))
 
 
-def allowed_rooms(room):
-    """The rooms that a file of `room` may include, or None for any; a room that is not known may include nothing."""
-    top, _, name = room.partition("/")
-    if top == "include":
-        return {"include"}
-    if top == "src" and name in LIBRARY_ORDER:
-        return {"include"} | rooms_above("src", LIBRARY_ORDER, name)
-    if top == "ggml":
-        return {"include", "ggml/include", "ggml"}
-    if room == "engine/include":
-        return {"include", "engine/include"}
-    if top == "engine" and name in ENGINE_ORDER:
-        return PUBLIC | rooms_above("engine", ENGINE_ORDER, name)
-    if top == "cli":
-        return {"include", "engine/include", "cli"}
-    if top == "examples":
-        return {"include", "ggml/include", "examples"}
-    if room == "tests/oracle":  # shares nothing with what it judges; the readers of recorded cases are the program's
-        return {"tests/oracle", "tests/support", "cli"}
-    if top in ("tests", "bench"):
-        return None
-    return set()
-
-
-def may_see_ggml(room):
-    return room.split("/")[0] in ("ggml", "engine", "examples", "bench", "tests") and room != "tests/oracle"
-
-
-def resolve(root, file, name, quoted):
-    """The file of ours that an include names, or None for a header from outside."""
-    folders = [file.parent] if quoted else []
-    folders.append(root / file.relative_to(root).parts[0])  # "base/..." of src and of the engine are two
-    folders += [root / folder for folder in INCLUDE_FOLDERS]
-    folders += sorted(folder for folder in (root / "tests").glob("*/"))
+def resolve(files, path, name, quoted):
+    """The one of `files` that an include of the file at `path` names, or None for a header from outside."""
+    folders = ([str(path.parent)] if quoted else []) + [path.parts[0]]  # "base/..." of src and of the engine are two
+    folders += INCLUDE_FOLDERS + sorted({str(file.parent) for file in files if file.parts[0] == "tests"})
     for folder in folders:
-        candidate = (folder / name).resolve()
-        if candidate.is_file() and candidate.is_relative_to(root):
-            return candidate.relative_to(root)
+        candidate = pathlib.Path(os.path.normpath(os.path.join(folder, name)))
+        if candidate in files:
+            return candidate
     return None
 
 
-def check_include(root, file, name, quoted):
-    """What is wrong with one include, or None."""
-    room = room_of(file.relative_to(root))
-    if name.endswith(".c"):
-        return f"includes a source file, {name}"
-    target = resolve(root, file, name, quoted)
-    if target is None:
-        if quoted:
-            return f"includes {name}, which does not exist"
-        if GGML_HEADER.match(name) and not may_see_ggml(room):
-            return f"includes <{name}>, but {room} does not see ggml"
+class House:
+    """Who leans on whom, and what is wrong with it."""
+
+    def __init__(self):
+        self.problems = []
+        self.upward = 0
+        self.edges = {}  # unit -> {unit: how}
+
+    def lean(self, source, target, how, sees=EVERYTHING):
+        """`source` needs `target`, both paths from the root; its room sees rooms below, or of them only `sees`."""
+        lower, upper = room_of(target), room_of(source)
+        if unit_of(source) != unit_of(target):
+            self.edges.setdefault(unit_of(source), {}).setdefault(unit_of(target), how)
+        if lower == upper:
+            return
+        if lower is None or ORDER.index(lower) > ORDER.index(upper) or (sees is not EVERYTHING and lower not in sees):
+            self.upward += 1
+            self.problems.append(f"{source}: {how}, but {upper} does not see {lower}")
+
+    def read_source(self, files, path):
+        room = room_of(path)
+        if room is None:
+            self.problems.append(f"{path}: is in no room")
+            return
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            name, quoted = match.group(2), match.group(1) == '"'
+            target = resolve(files, path, name, quoted)
+            if name.endswith(".c"):
+                self.problems.append(f"{path}:{number}: includes a source file, {name}")
+            elif target:
+                self.lean(path, target, f"line {number} includes {name}", ROOMS[room])
+            elif quoted:
+                self.problems.append(f"{path}:{number}: includes {name}, which does not exist")
+            elif GGML_HEADER.match(name) and room.split("/")[0] not in SEE_GGML:
+                self.problems.append(f"{path}:{number}: includes <{name}>, but {room} does not see ggml")
+
+    def read_objects(self, build):
+        """Calls between files, from the symbols of the object files of the rooms (tests are programs of their own)."""
+        objects = {}  # source path -> (defined, needed)
+        for file in sorted(build.rglob("*.c.o")):
+            path = source_of_object(build, file)
+            room = room_of(path) if path else None
+            if room and room not in ("tests", "examples"):
+                objects.setdefault(path, symbols(file))
+        owner = {name: path for path, (defined, _) in objects.items() for name in defined if name != "main"}
+        for path, (_, needed) in objects.items():
+            for name in sorted(needed):
+                target = owner.get(name)
+                if target and target != path:
+                    self.lean(path, target, f"needs {name} of {target}")
+        return len(objects)
+
+    def circles(self):
+        """Units that lean on each other in a circle: the strongly connected components of more than one."""
+        index, low, stack, found = {}, {}, [], []
+
+        def visit(unit):
+            index[unit] = low[unit] = len(index)
+            stack.append(unit)
+            for other in sorted(self.edges.get(unit, ())):
+                if other not in index:
+                    visit(other)
+                    low[unit] = min(low[unit], low[other])
+                elif other in stack:
+                    low[unit] = min(low[unit], index[other])
+            if low[unit] == index[unit]:
+                component = [stack.pop()]
+                while component[-1] != unit:
+                    component.append(stack.pop())
+                if len(component) > 1:
+                    found.append(sorted(component))
+
+        sys.setrecursionlimit(10000)
+        for unit in sorted(self.edges):
+            if unit not in index:
+                visit(unit)
+        return found
+
+
+def source_of_object(build, file):
+    """build/src/CMakeFiles/qsa_objects.dir/base/status.c.o -> src/base/status.c; None if it is not ours."""
+    parts = list(file.relative_to(build).parts)
+    if "CMakeFiles" not in parts:
         return None
-    allowed = allowed_rooms(room)
-    if allowed is not None and room_of(target) not in allowed:
-        return f"includes {target}: {room_of(target)} is not above {room}"
-    return None
+    at = parts.index("CMakeFiles")
+    path = pathlib.Path(*parts[:at], *parts[at + 2:]).with_suffix("")
+    return path if (ROOT / path).is_file() else None
 
 
-def check_file(root, file):
-    problems = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        match = INCLUDE.match(line)
-        problem = match and check_include(root, file, match.group(2), match.group(1) == '"')
-        if problem:
-            problems.append(f"{file.relative_to(root)}:{number}: {problem}")
-    return problems
+def symbols(file):
+    """Names that an object file defines, and names that it needs."""
+    lines = subprocess.run(["nm", "-g", str(file)], check=True, capture_output=True, text=True).stdout.splitlines()
+    fields = [line.split() for line in lines if line]
+    defined = {f[-1] for f in fields if len(f) == 3}
+    return defined, {f[-1] for f in fields if len(f) == 2 and f[0] == "U"}
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
-    files = [file for top in ("include", "src", "ggml", "engine", "cli", "examples", "tests", "bench")
-             for file in sorted((root / top).rglob("*")) if file.suffix in SOURCES]
-    problems = [problem for file in files for problem in check_file(root, file)]
-    for problem in problems:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--build", type=pathlib.Path, help="a build folder whose object files are read as well")
+    build = arguments.parse_args().build
+    house = House()
+    tops = dict.fromkeys(room.split("/")[0] for room in ORDER)
+    files = {file.relative_to(ROOT) for top in tops for file in (ROOT / top).rglob("*") if file.suffix in SOURCES}
+    for path in sorted(files):
+        house.read_source(files, path)
+    objects = house.read_objects(build.resolve()) if build else 0
+    circles = house.circles()
+    print("rooms, from the bottom up: " + ", ".join(ORDER))
+    for problem in house.problems:
         print(problem)
-    print(f"layers: {len(files)} files, {len(problems)} violations")
-    return 1 if problems or not files else 0
+    for circle in circles:
+        print("circle: " + ", ".join(circle))
+    seen = f"{len(files)} files" + (f", {objects} objects" if build else "")
+    print(f"{seen}: {len(circles)} circles, {house.upward} upward includes")
+    return 1 if house.problems or not files else 0
 
 
 if __name__ == "__main__":

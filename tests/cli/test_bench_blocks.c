@@ -1,5 +1,5 @@
 /* How figures are made of blocks: rounds in turn, noisy blocks out, none from too few. The machine is played here. */
-#include "bench_blocks.h"
+#include "bench/blocks.h"
 #include "support.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* From a recorded case to inputs. That the inputs are the right ones is shown by the hashes that follow from them. */
-#include "golden_case.h"
 #include "support.h"
+#include "verify/golden_case.h"
 
 #include <stdio.h>
 #include <stdlib.h>

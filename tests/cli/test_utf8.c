@@ -1,6 +1,6 @@
 /* Text that arrives in pieces: what is whole, and what stands for broken bytes. */
+#include "console/utf8.h"
 #include "support.h"
-#include "utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

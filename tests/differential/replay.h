@@ -2,7 +2,7 @@
 #ifndef REPLAY_H
 #define REPLAY_H
 
-#include "golden_case.h"
+#include "verify/golden_case.h"
 
 #include <qsa/qsa.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 #ifndef ORACLE_CASE_H
 #define ORACLE_CASE_H
 
-#include "golden_case.h"
-#include "oracle.h"
+#include "oracle/oracle.h"
+#include "verify/golden_case.h"
 
 oracle_shape oracle_case_shape(const golden_case *c);              /* points into the case */
 oracle_tokens oracle_case_tokens(const golden_case *c, int first); /* from token `first` on */

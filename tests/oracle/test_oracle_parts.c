@@ -1,6 +1,6 @@
 /* The small pieces of the oracle, against the numbers that the specification prints and against rules that can be
  * checked by another route. */
-#include "oracle.h"
+#include "oracle/oracle.h"
 #include "support.h"
 
 #include <math.h>

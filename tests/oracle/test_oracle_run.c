@@ -1,5 +1,5 @@
 /* The oracle's runs: counts of section 2, what is refused, and equalities that hold between different histories. */
-#include "oracle.h"
+#include "oracle/oracle.h"
 #include "support.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef WORLD_H
 #define WORLD_H
 
-#include "oracle.h"
+#include "oracle/oracle.h"
 #include "support.h"
 
 #include <qsa/qsa.h>

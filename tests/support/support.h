@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "golden_file.h"
-#include "golden_numbers.h"
+#include "verify/golden_file.h"
+#include "verify/golden_numbers.h"
 
 /* Zeroed memory; ends the test host where there is none. Free with free(). */
 void *test_alloc(size_t count, size_t element_size);

@@ -1,0 +1,57 @@
+/* The inputs of a recorded case: what an implementation is fed before its results are compared.
+ *
+ * A stage case (a file of kind stage or ties) gives q, k and v as they enter the attention, already normed and
+ * rotated; a ties case has none. A path case (a record of canonical.txt) gives the projections. Everything else is
+ * the same for both: shape, run, index inputs, norm weights, the queries whose results are recorded.
+ */
+#ifndef QSA_VERIFY_GOLDEN_CASE_H
+#define QSA_VERIFY_GOLDEN_CASE_H
+
+#include "verify/golden_file.h"
+
+typedef enum golden_kv { GOLDEN_KV_F32, GOLDEN_KV_BF16, GOLDEN_KV_F16, GOLDEN_KV_Q8_0 } golden_kv;
+
+typedef struct golden_case {
+    bool final_qkv;     /* q, k, v are final: no norm, no rotation (stage); otherwise projections (path) */
+    bool has_attention; /* false: q, k, v, q_norm and k_norm are NULL (ties) */
+    bool index_bf16;    /* index profile bf16, otherwise f32 */
+    golden_kv kv_type;
+
+    uint32_t q_heads, kv_heads, head_dim;
+    uint32_t index_heads, index_dim;
+    uint32_t rotary_dim, sections[3];
+    uint32_t budget, ratio; /* tokens, tokens per group */
+    float theta, eps;
+
+    bool has_yarn;
+    float yarn_factor;
+    double yarn_original_context, yarn_beta_fast, yarn_beta_slow;
+    bool has_yarn_attention_factor; /* the file gives the whole factor */
+    float yarn_attention_factor;
+
+    uint32_t n;             /* tokens of the run */
+    int64_t anchor, frame;  /* token t has the logical position anchor + t */
+    uint32_t window;        /* tokens; 0: none */
+    const int32_t *triples; /* [n][3]: t, h, w, not relative to the frame; NULL: all equal the logical position */
+
+    float *index_q;                     /* [n][index_heads][index_dim], before norm and rotation */
+    float *raw_key;                     /* [n][index_dim] */
+    float *q;                           /* [n][q_heads][head_dim] */
+    float *k, *v;                       /* [n][kv_heads][head_dim] */
+    float *index_q_norm, *index_k_norm; /* [index_dim]: effective weights */
+    float *q_norm, *k_norm;             /* [head_dim]: effective weights; NULL if final_qkv */
+
+    size_t queries;
+    uint32_t *query; /* offsets in the run of the recorded queries, ascending */
+} golden_case;
+
+/* Both fill *out, or set the error and leave nothing to free. The file must outlive the case. */
+bool golden_case_from_stage(const golden_record *header, golden_case *out, golden_error *error);
+bool golden_case_from_path(const golden_record *record, golden_case *out, golden_error *error);
+
+/* Only the shape of a file of kind stage, ties or rope: heads to eps, YaRN. */
+bool golden_case_shape(const golden_record *header, golden_case *out, golden_error *error);
+
+void golden_case_free(golden_case *c);
+
+#endif

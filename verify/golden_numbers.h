@@ -1,0 +1,57 @@
+/* The number generator that golden data take their inputs from, and the hash that stands for exact bits. */
+#ifndef QSA_VERIFY_GOLDEN_NUMBERS_H
+#define QSA_VERIFY_GOLDEN_NUMBERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The 64 bits behind value k of a stream. Everything wraps. */
+static inline uint64_t golden_bits64(uint64_t stream, uint64_t k)
+{
+    uint64_t x = (stream << 32) + k + 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+/* Value k of a stream: a multiple of 2^-16, so exact in f32; about normal with standard deviation 0.577. */
+static inline float golden_value(uint64_t stream, uint64_t k)
+{
+    uint64_t x = golden_bits64(stream, k);
+    int64_t sum =
+        (int64_t)(x & 0xffff) + (int64_t)(x >> 16 & 0xffff) + (int64_t)(x >> 32 & 0xffff) + (int64_t)(x >> 48);
+    return (float)(sum - 131070) / 65536.0f;
+}
+
+/* To the nearest bf16, ties to even. x finite and not so large that it would round to infinity. */
+static inline float golden_to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof bits);
+    return x;
+}
+
+/* FNV-1a over the four bytes of every number, lowest first. Start with GOLDEN_HASH_START. */
+#define GOLDEN_HASH_START UINT64_C(0xcbf29ce484222325)
+
+static inline uint64_t golden_hash_u32(uint64_t hash, uint32_t number)
+{
+    for (int byte = 0; byte < 4; byte++)
+        hash = (hash ^ (number >> 8 * byte & 0xff)) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static inline uint64_t golden_hash_floats(uint64_t hash, const float *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        hash = golden_hash_u32(hash, bits);
+    }
+    return hash;
+}
+
+#endif
