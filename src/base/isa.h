@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this processor can run, and which of several tables of functions is taken: the one rule for all rooms that have
+ * a table per instruction set. */
+#ifndef QSA_BASE_ISA_H
+#define QSA_BASE_ISA_H
+
+#include <stddef.h>
+
+/* Sets of instructions, as bits. One counts only if the processor has all of it and the operating system saves the
+ * registers it uses. */
+enum qsa_cpu {
+    QSA_CPU_BASELINE = 0,
+    QSA_CPU_AVX2 = 1 << 0,        /* AVX2, FMA, F16C */
+    QSA_CPU_AVX_VNNI = 1 << 1,    /* byte dot products on 256 bits, in AVX encoding */
+    QSA_CPU_AVX512 = 1 << 2,      /* F, BW, VL, DQ */
+    QSA_CPU_AVX512_VNNI = 1 << 3, /* byte dot products on 512 bits */
+    QSA_CPU_DOTPROD = 1 << 4      /* AArch64: byte dot products */
+};
+
+/* Those of this processor. Asks it once. */
+unsigned qsa_cpu_features(void);
+
+/* A table of functions: the name that QSA_ISA may ask for, and what it needs (bits of qsa_cpu). Tables of one name
+ * differ in what they need. */
+typedef struct qsa_isa {
+    const char *name;
+    unsigned needs;
+} qsa_isa;
+
+/* Number i of those of n tables that run here, counted from 0 in their order; n if there are not that many. */
+size_t qsa_isa_available(const qsa_isa *tables, size_t n, size_t i);
+
+/* The last of n tables that runs here, so the best comes last; with the environment variable QSA_ISA set, the last one
+ * of that name. n if there is none: never a silent fallback. out_wanted: QSA_ISA, NULL if not set. */
+size_t qsa_isa_choose(const qsa_isa *tables, size_t n, const char **out_wanted);
+
+#endif
