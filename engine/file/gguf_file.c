@@ -25,26 +25,24 @@ enum { MAX_SHARDS = 65535 /* split.count is a u16 */ };
 static qsa_status read_split(const gguf_shard *shard, split *out_split)
 {
     split s = {.count = 1};
-    qsa_status status = QSA_OK;
     if (gguf_shard_has(shard, KEY_COUNT))
-        status = gguf_shard_u32(shard, KEY_COUNT, &s.count);
-    if (!status && gguf_shard_has(shard, KEY_NUMBER))
-        status = gguf_shard_u32(shard, KEY_NUMBER, &s.number);
+        ENGINE_TRY(gguf_shard_u32(shard, KEY_COUNT, &s.count));
+    if (gguf_shard_has(shard, KEY_NUMBER))
+        ENGINE_TRY(gguf_shard_u32(shard, KEY_NUMBER, &s.number));
     s.has_tensors = gguf_shard_has(shard, KEY_TENSORS);
-    if (!status && s.has_tensors)
-        status = gguf_shard_u32(shard, KEY_TENSORS, &s.tensors);
-    if (!status && (s.count < 1 || s.count > MAX_SHARDS))
-        status = engine_fail(QSA_E_FORMAT, "%s: %s is %" PRIu32 ", expected 1 to %d", shard->name, KEY_COUNT, s.count,
-                             MAX_SHARDS);
-    if (!status && s.number >= s.count)
-        status = engine_fail(QSA_E_FORMAT, "%s: %s is %" PRIu32 ", but %s is %" PRIu32, shard->name, KEY_NUMBER,
-                             s.number, KEY_COUNT, s.count);
-    if (!status && s.count > 1 && !s.has_tensors)
-        status = engine_fail(QSA_E_FORMAT, "%s: one of %" PRIu32 " shards, but key '%s' is missing", shard->name,
-                             s.count, KEY_TENSORS);
-    if (!status)
-        *out_split = s;
-    return status;
+    if (s.has_tensors)
+        ENGINE_TRY(gguf_shard_u32(shard, KEY_TENSORS, &s.tensors));
+    if (s.count < 1 || s.count > MAX_SHARDS)
+        return engine_fail(QSA_E_FORMAT, "%s: %s is %" PRIu32 ", expected 1 to %d", shard->name, KEY_COUNT, s.count,
+                           MAX_SHARDS);
+    if (s.number >= s.count)
+        return engine_fail(QSA_E_FORMAT, "%s: %s is %" PRIu32 ", but %s is %" PRIu32, shard->name, KEY_NUMBER, s.number,
+                           KEY_COUNT, s.count);
+    if (s.count > 1 && !s.has_tensors)
+        return engine_fail(QSA_E_FORMAT, "%s: one of %" PRIu32 " shards, but key '%s' is missing", shard->name, s.count,
+                           KEY_TENSORS);
+    *out_split = s;
+    return QSA_OK;
 }
 
 /* ---- names of shards: NAME-00001-of-00003.gguf ---- */
@@ -79,9 +77,7 @@ static qsa_status shard_name(const char *first, uint32_t number, uint32_t count,
 static qsa_status check_shard(const gguf_shard *shard, uint32_t number, const split *whole)
 {
     split own = {0};
-    qsa_status status = read_split(shard, &own);
-    if (status)
-        return status;
+    ENGINE_TRY(read_split(shard, &own));
     if (own.count != whole->count)
         return engine_fail(QSA_E_FORMAT, "%s: says it is one of %" PRIu32 " shards, the first says %" PRIu32,
                            shard->name, own.count, whole->count);
@@ -97,13 +93,11 @@ static qsa_status check_shard(const gguf_shard *shard, uint32_t number, const sp
 static qsa_status open_other_shard(gguf_file *file, uint32_t number, const split *whole)
 {
     char *name = NULL;
-    qsa_status status = shard_name(file->shards[0].name, number, whole->count, &name);
-    if (status)
-        return status;
+    ENGINE_TRY(shard_name(file->shards[0].name, number, whole->count, &name));
     gguf_shard *shard = &file->shards[number];
-    status = gguf_shard_open(shard, name);
+    const qsa_status status = gguf_shard_open(shard, name);
     free(name);
-    if (status)
+    if (status != QSA_OK)
         return engine_fail(status, "shard %" PRIu32 " of %" PRIu32 ": %s", number + 1, whole->count,
                            engine_error_detail());
     file->shard_count = number + 1;
@@ -116,10 +110,9 @@ static qsa_status open_other_shards(gguf_file *file, const split *whole)
     if (!shards)
         return engine_fail(QSA_E_MEMORY, "%s: no memory for %" PRIu32 " shards", file->shards[0].name, whole->count);
     file->shards = shards;
-    qsa_status status = QSA_OK;
-    for (uint32_t i = 1; i < whole->count && !status; i++)
-        status = open_other_shard(file, i, whole);
-    return status;
+    for (uint32_t i = 1; i < whole->count; i++)
+        ENGINE_TRY(open_other_shard(file, i, whole));
+    return QSA_OK;
 }
 
 /* ---- one list of tensors ---- */
@@ -133,16 +126,13 @@ static qsa_status collect_shard(gguf_file *file, uint32_t number)
 {
     const gguf_shard *shard = &file->shards[number];
     size_t n = gguf_shard_tensor_count(shard);
-    qsa_status status = QSA_OK;
-    for (size_t i = 0; i < n && !status; i++) {
+    for (size_t i = 0; i < n; i++) {
         gguf_file_tensor *tensor = &file->tensors[file->tensor_count];
-        status = gguf_shard_tensor(shard, i, tensor);
-        if (!status) {
-            tensor->shard = number;
-            file->tensor_count++;
-        }
+        ENGINE_TRY(gguf_shard_tensor(shard, i, tensor));
+        tensor->shard = number;
+        file->tensor_count++;
     }
-    return status;
+    return QSA_OK;
 }
 
 static qsa_status check_unique(const gguf_file *file)
@@ -164,11 +154,8 @@ static qsa_status collect_tensors(gguf_file *file)
     file->tensors = calloc(n > 0 ? n : 1, sizeof *file->tensors);
     if (!file->tensors)
         return engine_fail(QSA_E_MEMORY, "%s: no memory for %zu tensors", file->shards[0].name, n);
-    qsa_status status = QSA_OK;
-    for (uint32_t i = 0; i < file->shard_count && !status; i++)
-        status = collect_shard(file, i);
-    if (status)
-        return status;
+    for (uint32_t i = 0; i < file->shard_count; i++)
+        ENGINE_TRY(collect_shard(file, i));
     qsort(file->tensors, file->tensor_count, sizeof *file->tensors, compare_names);
     return check_unique(file);
 }
@@ -178,9 +165,7 @@ static qsa_status collect_tensors(gguf_file *file)
 static qsa_status complete(gguf_file *file, bool is_memory)
 {
     split whole = {0};
-    qsa_status status = read_split(&file->shards[0], &whole);
-    if (status)
-        return status;
+    ENGINE_TRY(read_split(&file->shards[0], &whole));
     const char *name = file->shards[0].name;
     if (whole.number != 0)
         return engine_fail(QSA_E_FORMAT, "%s: is shard %" PRIu32 " of %" PRIu32 "; open the first one", name,
@@ -188,13 +173,13 @@ static qsa_status complete(gguf_file *file, bool is_memory)
     if (whole.count > 1 && is_memory)
         return engine_fail(QSA_E_FORMAT, "%s: is one of %" PRIu32 " shards, and has no others beside it", name,
                            whole.count);
-    status = whole.count > 1 ? open_other_shards(file, &whole) : QSA_OK;
-    if (!status)
-        status = collect_tensors(file);
-    if (!status && whole.has_tensors && whole.tensors != file->tensor_count)
-        status = engine_fail(QSA_E_FORMAT, "%s: %s is %" PRIu32 ", but there are %zu tensors", file->shards[0].name,
-                             KEY_TENSORS, whole.tensors, file->tensor_count);
-    return status;
+    if (whole.count > 1)
+        ENGINE_TRY(open_other_shards(file, &whole));
+    ENGINE_TRY(collect_tensors(file));
+    if (whole.has_tensors && whole.tensors != file->tensor_count)
+        return engine_fail(QSA_E_FORMAT, "%s: %s is %" PRIu32 ", but there are %zu tensors", file->shards[0].name,
+                           KEY_TENSORS, whole.tensors, file->tensor_count);
+    return QSA_OK;
 }
 
 static gguf_file *allocate_file(const char *name)
@@ -214,9 +199,9 @@ static gguf_file *allocate_file(const char *name)
 
 static qsa_status finish_open(gguf_file *file, qsa_status status, bool is_memory, gguf_file **out_file)
 {
-    if (!status)
+    if (status == QSA_OK)
         status = complete(file, is_memory);
-    if (status)
+    if (status != QSA_OK)
         gguf_file_close(file);
     else
         *out_file = file;

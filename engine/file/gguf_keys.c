@@ -36,32 +36,28 @@ static bool find(const gguf_shard *shard, const char *key, entry *out_entry)
 
 static qsa_status fail_type(const entry *e, const char *wanted)
 {
-    engine_fail(QSA_E_FORMAT, "%s: key '%s' is %s%s, expected %s", e->shard->name, e->key,
-                e->is_array ? "an array of " : "", gguf_type_name(e->type), wanted);
-    return QSA_E_FORMAT;
+    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is %s%s, expected %s", e->shard->name, e->key,
+                       e->is_array ? "an array of " : "", gguf_type_name(e->type), wanted);
 }
 
 static qsa_status find_or_fail(const gguf_shard *shard, const char *key, entry *out_entry)
 {
     if (find(shard, key, out_entry))
         return QSA_OK;
-    engine_fail(QSA_E_FORMAT, "%s: key '%s' is missing", shard->name, key);
-    return QSA_E_FORMAT;
+    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is missing", shard->name, key);
 }
 
 static qsa_status find_value(const gguf_shard *shard, const char *key, const char *wanted, entry *out_entry)
 {
-    qsa_status status = find_or_fail(shard, key, out_entry);
-    if (!status && out_entry->is_array)
-        status = fail_type(out_entry, wanted);
-    return status;
+    ENGINE_TRY(find_or_fail(shard, key, out_entry));
+    if (out_entry->is_array)
+        return fail_type(out_entry, wanted);
+    return QSA_OK;
 }
 
 static qsa_status find_array(const gguf_shard *shard, const char *key, const char *wanted, size_t n, entry *out_entry)
 {
-    qsa_status status = find_or_fail(shard, key, out_entry);
-    if (status)
-        return status;
+    ENGINE_TRY(find_or_fail(shard, key, out_entry));
     if (!out_entry->is_array)
         return fail_type(out_entry, wanted);
     if (out_entry->n != n)
@@ -141,10 +137,9 @@ static qsa_status unsigned_at(const entry *e, size_t i, uint64_t max, const char
 static qsa_status u32_at(const entry *e, size_t i, uint32_t *out_value)
 {
     uint64_t value = 0;
-    qsa_status status = unsigned_at(e, i, UINT32_MAX, "an unsigned integer of 32 bits", &value);
-    if (!status)
-        *out_value = (uint32_t)value;
-    return status;
+    ENGINE_TRY(unsigned_at(e, i, UINT32_MAX, "an unsigned integer of 32 bits", &value));
+    *out_value = (uint32_t)value;
+    return QSA_OK;
 }
 
 static qsa_status i32_at(const entry *e, size_t i, int32_t *out_value)
@@ -194,8 +189,8 @@ bool gguf_shard_has(const gguf_shard *shard, const char *key)
 qsa_status gguf_shard_u32(const gguf_shard *shard, const char *key, uint32_t *out_value)
 {
     entry e = {0};
-    qsa_status status = find_value(shard, key, "an unsigned integer of 32 bits", &e);
-    return status ? status : u32_at(&e, 0, out_value);
+    ENGINE_TRY(find_value(shard, key, "an unsigned integer of 32 bits", &e));
+    return u32_at(&e, 0, out_value);
 }
 
 bool gguf_file_has(const gguf_file *file, const char *key)
@@ -217,82 +212,80 @@ qsa_status gguf_file_u32(const gguf_file *file, const char *key, uint32_t *out_v
 qsa_status gguf_file_f32(const gguf_file *file, const char *key, float *out_value)
 {
     entry e = {0};
-    qsa_status status = find_value(&file->shards[0], key, "a finite f32", &e);
-    return status ? status : f32_at(&e, out_value);
+    ENGINE_TRY(find_value(&file->shards[0], key, "a finite f32", &e));
+    return f32_at(&e, out_value);
 }
 
 qsa_status gguf_file_bool(const gguf_file *file, const char *key, bool *out_value)
 {
     entry e = {0};
-    qsa_status status = find_value(&file->shards[0], key, "bool", &e);
-    return status ? status : bool_at(&e, 0, out_value);
+    ENGINE_TRY(find_value(&file->shards[0], key, "bool", &e));
+    return bool_at(&e, 0, out_value);
 }
 
 qsa_status gguf_file_string(const gguf_file *file, const char *key, const char **out_value)
 {
     entry e = {0};
-    qsa_status status = find_value(&file->shards[0], key, "a string", &e);
-    if (!status && e.type != GGUF_TYPE_STRING)
-        status = fail_type(&e, "a string");
-    if (!status)
-        *out_value = gguf_get_val_str(e.shard->gguf, e.id);
-    return status;
+    ENGINE_TRY(find_value(&file->shards[0], key, "a string", &e));
+    if (e.type != GGUF_TYPE_STRING)
+        return fail_type(&e, "a string");
+    *out_value = gguf_get_val_str(e.shard->gguf, e.id);
+    return QSA_OK;
 }
 
 qsa_status gguf_file_length(const gguf_file *file, const char *key, size_t *out_n)
 {
     entry e = {0};
-    qsa_status status = find_or_fail(&file->shards[0], key, &e);
-    if (!status && !e.is_array)
-        status = fail_type(&e, "an array");
-    if (!status)
-        *out_n = e.n;
-    return status;
+    ENGINE_TRY(find_or_fail(&file->shards[0], key, &e));
+    if (!e.is_array)
+        return fail_type(&e, "an array");
+    *out_n = e.n;
+    return QSA_OK;
 }
 
 qsa_status gguf_file_bools(const gguf_file *file, const char *key, bool *out_values, size_t n)
 {
     entry e = {0};
-    qsa_status status = find_array(&file->shards[0], key, "an array of bool", n, &e);
-    for (size_t i = 0; i < n && !status; i++)
-        status = bool_at(&e, i, &out_values[i]);
-    return status;
+    ENGINE_TRY(find_array(&file->shards[0], key, "an array of bool", n, &e));
+    for (size_t i = 0; i < n; i++)
+        ENGINE_TRY(bool_at(&e, i, &out_values[i]));
+    return QSA_OK;
 }
 
 qsa_status gguf_file_i32s(const gguf_file *file, const char *key, int32_t *out_values, size_t n)
 {
     entry e = {0};
-    qsa_status status = find_array(&file->shards[0], key, "an array of integers", n, &e);
-    for (size_t i = 0; i < n && !status; i++)
-        status = i32_at(&e, i, &out_values[i]);
-    return status;
+    ENGINE_TRY(find_array(&file->shards[0], key, "an array of integers", n, &e));
+    for (size_t i = 0; i < n; i++)
+        ENGINE_TRY(i32_at(&e, i, &out_values[i]));
+    return QSA_OK;
 }
 
 qsa_status gguf_file_u32s(const gguf_file *file, const char *key, uint32_t *out_values, size_t n)
 {
     entry e = {0};
-    qsa_status status = find_array(&file->shards[0], key, "an array of unsigned integers", n, &e);
-    for (size_t i = 0; i < n && !status; i++)
-        status = u32_at(&e, i, &out_values[i]);
-    return status;
+    ENGINE_TRY(find_array(&file->shards[0], key, "an array of unsigned integers", n, &e));
+    for (size_t i = 0; i < n; i++)
+        ENGINE_TRY(u32_at(&e, i, &out_values[i]));
+    return QSA_OK;
 }
 
 qsa_status gguf_file_u64s(const gguf_file *file, const char *key, uint64_t *out_values, size_t n)
 {
     entry e = {0};
-    qsa_status status = find_array(&file->shards[0], key, "an array of unsigned integers", n, &e);
-    for (size_t i = 0; i < n && !status; i++)
-        status = unsigned_at(&e, i, UINT64_MAX, "an unsigned integer", &out_values[i]);
-    return status;
+    ENGINE_TRY(find_array(&file->shards[0], key, "an array of unsigned integers", n, &e));
+    for (size_t i = 0; i < n; i++)
+        ENGINE_TRY(unsigned_at(&e, i, UINT64_MAX, "an unsigned integer", &out_values[i]));
+    return QSA_OK;
 }
 
 qsa_status gguf_file_strings(const gguf_file *file, const char *key, const char **out_values, size_t n)
 {
     entry e = {0};
-    qsa_status status = find_array(&file->shards[0], key, "an array of strings", n, &e);
-    if (!status && e.type != GGUF_TYPE_STRING)
-        status = fail_type(&e, "an array of strings");
-    for (size_t i = 0; i < n && !status; i++)
+    ENGINE_TRY(find_array(&file->shards[0], key, "an array of strings", n, &e));
+    if (e.type != GGUF_TYPE_STRING)
+        return fail_type(&e, "an array of strings");
+    for (size_t i = 0; i < n; i++)
         out_values[i] = gguf_get_arr_str(e.shard->gguf, e.id, i);
-    return status;
+    return QSA_OK;
 }

@@ -42,29 +42,25 @@ static qsa_status take(scan *s, uint64_t bytes, const char *what)
 
 static qsa_status take_u32(scan *s, const char *what, uint32_t *out_value)
 {
-    qsa_status status = take(s, sizeof *out_value, what);
-    if (!status)
-        memcpy(out_value, s->data + s->at - sizeof *out_value, sizeof *out_value);
-    return status;
+    ENGINE_TRY(take(s, sizeof *out_value, what));
+    memcpy(out_value, s->data + s->at - sizeof *out_value, sizeof *out_value);
+    return QSA_OK;
 }
 
 static qsa_status take_u64(scan *s, const char *what, uint64_t *out_value)
 {
-    qsa_status status = take(s, sizeof *out_value, what);
-    if (!status)
-        memcpy(out_value, s->data + s->at - sizeof *out_value, sizeof *out_value);
-    return status;
+    ENGINE_TRY(take(s, sizeof *out_value, what));
+    memcpy(out_value, s->data + s->at - sizeof *out_value, sizeof *out_value);
+    return QSA_OK;
 }
 
 static qsa_status take_text(scan *s, const char *what, text *out_text)
 {
     uint64_t length = 0;
-    qsa_status status = take_u64(s, what, &length);
-    if (!status)
-        status = take(s, length, what);
-    if (!status)
-        *out_text = (text){(const char *)s->data + s->at - length, (size_t)length};
-    return status;
+    ENGINE_TRY(take_u64(s, what, &length));
+    ENGINE_TRY(take(s, length, what));
+    *out_text = (text){(const char *)s->data + s->at - length, (size_t)length};
+    return QSA_OK;
 }
 
 static bool has_nul(text t)
@@ -75,9 +71,7 @@ static bool has_nul(text t)
 /* A key or a tensor: not empty, and one name to everybody who reads it. */
 static qsa_status take_name(scan *s, const char *what, uint64_t i, text *out_name)
 {
-    qsa_status status = take_text(s, what, out_name);
-    if (status)
-        return status;
+    ENGINE_TRY(take_text(s, what, out_name));
     if (out_name->length == 0)
         return engine_fail(QSA_E_FORMAT, "%s: the name of %s %" PRIu64 " is empty", s->file, what, i);
     if (has_nul(*out_name))
@@ -113,11 +107,11 @@ static size_t value_bytes(uint32_t type)
 static qsa_status scan_string(scan *s, text key)
 {
     text value = {0};
-    qsa_status status = take_text(s, "a string", &value);
-    if (!status && has_nul(value))
-        status = engine_fail(QSA_E_FORMAT, "%s: key '%.*s' has a string with a NUL byte", s->file, shown_length(key),
-                             key.bytes);
-    return status;
+    ENGINE_TRY(take_text(s, "a string", &value));
+    if (has_nul(value))
+        return engine_fail(QSA_E_FORMAT, "%s: key '%.*s' has a string with a NUL byte", s->file, shown_length(key),
+                           key.bytes);
+    return QSA_OK;
 }
 
 static qsa_status scan_string_array(scan *s, text key, uint64_t n)
@@ -131,21 +125,17 @@ static qsa_status scan_string_array(scan *s, text key, uint64_t n)
     if (s->strings > GGUF_FILE_MAX_STRINGS)
         return engine_fail(QSA_E_LIMIT, "%s: more than %d strings in arrays (at key '%.*s')", s->file,
                            GGUF_FILE_MAX_STRINGS, shown_length(key), key.bytes);
-    qsa_status status = QSA_OK;
-    for (uint64_t i = 0; i < n && !status; i++)
-        status = scan_string(s, key);
-    return status;
+    for (uint64_t i = 0; i < n; i++)
+        ENGINE_TRY(scan_string(s, key));
+    return QSA_OK;
 }
 
 static qsa_status scan_array(scan *s, text key)
 {
     uint32_t type = 0;
     uint64_t n = 0;
-    qsa_status status = take_u32(s, "the type of an array", &type);
-    if (!status)
-        status = take_u64(s, "the length of an array", &n);
-    if (status)
-        return status;
+    ENGINE_TRY(take_u32(s, "the type of an array", &type));
+    ENGINE_TRY(take_u64(s, "the length of an array", &n));
     if (type == GGUF_TYPE_STRING)
         return scan_string_array(s, key, n);
     size_t bytes = value_bytes(type);
@@ -163,11 +153,8 @@ static qsa_status scan_key(scan *s, uint64_t i)
 {
     text key = {0};
     uint32_t type = 0;
-    qsa_status status = take_name(s, "key", i, &key);
-    if (!status)
-        status = take_u32(s, "the type of a key", &type);
-    if (status)
-        return status;
+    ENGINE_TRY(take_name(s, "key", i, &key));
+    ENGINE_TRY(take_u32(s, "the type of a key", &type));
     if (type == GGUF_TYPE_STRING)
         return scan_string(s, key);
     if (type == GGUF_TYPE_ARRAY)
@@ -184,19 +171,14 @@ static qsa_status scan_tensor(scan *s, uint64_t i)
 {
     text name = {0};
     uint32_t dims = 0;
-    qsa_status status = take_name(s, "tensor", i, &name);
-    if (!status)
-        status = take_u32(s, "a number of dimensions", &dims);
-    if (status)
-        return status;
+    ENGINE_TRY(take_name(s, "tensor", i, &name));
+    ENGINE_TRY(take_u32(s, "a number of dimensions", &dims));
     if (dims < 1 || dims > GGML_MAX_DIMS)
         return engine_fail(QSA_E_FORMAT, "%s: tensor '%.*s' has %" PRIu32 " dimensions, expected 1 to %d", s->file,
                            shown_length(name), name.bytes, dims, GGML_MAX_DIMS);
     for (uint32_t d = 0; d < dims; d++) {
         uint64_t n = 0;
-        status = take_u64(s, "a dimension", &n);
-        if (status)
-            return status;
+        ENGINE_TRY(take_u64(s, "a dimension", &n));
         if (n == 0 || n > INT64_MAX)
             return engine_fail(QSA_E_FORMAT, "%s: tensor '%.*s' has dimension %" PRIu32 " of %" PRIu64 " elements",
                                s->file, shown_length(name), name.bytes, d, n);
@@ -215,19 +197,13 @@ static qsa_status scan_magic(scan *s)
 static qsa_status scan_start(scan *s, uint64_t *out_tensors, uint64_t *out_keys)
 {
     uint32_t version = 0;
-    qsa_status status = scan_magic(s);
-    if (!status)
-        status = take_u32(s, "the version", &version);
-    if (!status && (version < 2 || version > GGUF_VERSION))
-        status =
-            engine_fail(QSA_E_UNSUPPORTED, "%s: GGUF version %" PRIu32 "; little-endian versions 2 and %d are read",
-                        s->file, version, GGUF_VERSION);
-    if (!status)
-        status = take_u64(s, "the number of tensors", out_tensors);
-    if (!status)
-        status = take_u64(s, "the number of keys", out_keys);
-    if (status)
-        return status;
+    ENGINE_TRY(scan_magic(s));
+    ENGINE_TRY(take_u32(s, "the version", &version));
+    if (version < 2 || version > GGUF_VERSION)
+        return engine_fail(QSA_E_UNSUPPORTED, "%s: GGUF version %" PRIu32 "; little-endian versions 2 and %d are read",
+                           s->file, version, GGUF_VERSION);
+    ENGINE_TRY(take_u64(s, "the number of tensors", out_tensors));
+    ENGINE_TRY(take_u64(s, "the number of keys", out_keys));
     if (*out_tensors > GGUF_FILE_MAX_TENSORS)
         return engine_fail(QSA_E_LIMIT, "%s: claims %" PRIu64 " tensors, at most %d are read", s->file, *out_tensors,
                            GGUF_FILE_MAX_TENSORS);
@@ -241,10 +217,10 @@ qsa_status gguf_scan(const char *name, const void *data, size_t size_bytes)
 {
     scan s = {.file = name, .data = data, .size = size_bytes};
     uint64_t tensors = 0, keys = 0;
-    qsa_status status = scan_start(&s, &tensors, &keys);
-    for (uint64_t i = 0; i < keys && !status; i++)
-        status = scan_key(&s, i);
-    for (uint64_t i = 0; i < tensors && !status; i++)
-        status = scan_tensor(&s, i);
-    return status;
+    ENGINE_TRY(scan_start(&s, &tensors, &keys));
+    for (uint64_t i = 0; i < keys; i++)
+        ENGINE_TRY(scan_key(&s, i));
+    for (uint64_t i = 0; i < tensors; i++)
+        ENGINE_TRY(scan_tensor(&s, i));
+    return QSA_OK;
 }

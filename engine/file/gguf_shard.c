@@ -3,41 +3,16 @@
 #include "file/gguf_shard.h"
 
 #include "base/error.h"
+#include "base/ggml_log.h"
 #include "file/gguf_scan.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* ---- what ggml says, caught instead of printed ---- */
-
-enum { MESSAGE_BYTES = 256 };
-static _Thread_local char message[MESSAGE_BYTES]; /* ggml's first error since it was emptied */
-
-/* ggml reports from the inside out: the first line names the thing. It begins with a function's name. */
-static void keep_first_error(enum ggml_log_level level, const char *line, void *user)
-{
-    (void)user;
-    if (level != GGML_LOG_LEVEL_ERROR || message[0] != '\0')
-        return;
-    const char *colon = strstr(line, ": ");
-    const char *start = colon ? colon + 2 : line;
-    size_t length = strcspn(start, "\n");
-    if (length >= MESSAGE_BYTES)
-        length = MESSAGE_BYTES - 1;
-    memcpy(message, start, length);
-    message[length] = '\0';
-}
-
-static void silence_ggml(void)
-{
-    ggml_log_set(keep_first_error, NULL);
-}
 
 /* ---- bytes ---- */
 
@@ -59,7 +34,7 @@ static qsa_status open_regular(const char *path, int *out_fd, size_t *out_bytes)
         status = engine_fail(QSA_E_FORMAT, "%s: is empty", path);
     else if ((uintmax_t)about.st_size > SIZE_MAX)
         status = engine_fail(QSA_E_LIMIT, "%s: is too large to map", path);
-    if (status) {
+    if (status != QSA_OK) {
         close(fd);
         return status;
     }
@@ -72,9 +47,7 @@ static qsa_status map_file(gguf_shard *shard, const char *path)
 {
     int fd = -1;
     size_t bytes = 0;
-    qsa_status status = open_regular(path, &fd, &bytes);
-    if (status)
-        return status;
+    ENGINE_TRY(open_regular(path, &fd, &bytes));
     void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     int error = errno;
     close(fd);
@@ -90,15 +63,12 @@ static qsa_status map_file(gguf_shard *shard, const char *path)
 
 static qsa_status read_header(gguf_shard *shard)
 {
-    static pthread_once_t silenced = PTHREAD_ONCE_INIT;
-    pthread_once(&silenced, silence_ggml);
-    qsa_status status = gguf_scan(shard->name, shard->data, shard->bytes);
-    if (status)
-        return status;
-    message[0] = '\0';
+    own_ggml_log();
+    ENGINE_TRY(gguf_scan(shard->name, shard->data, shard->bytes));
+    clear_ggml_error();
     shard->gguf = gguf_init_from_buffer(shard->data, shard->bytes, (struct gguf_init_params){.no_alloc = true});
     if (!shard->gguf)
-        return engine_fail(QSA_E_FORMAT, "%s: %s", shard->name, message[0] ? message : "cannot be read");
+        return engine_fail(QSA_E_FORMAT, "%s: %s", shard->name, ggml_error()[0] ? ggml_error() : "cannot be read");
     size_t alignment = gguf_get_alignment(shard->gguf);
     if (alignment < GGUF_FILE_MIN_ALIGNMENT)
         return engine_fail(QSA_E_UNSUPPORTED, "%s: general.alignment is %zu; weights are used in place, which takes %d",
@@ -115,11 +85,11 @@ static qsa_status name_shard(gguf_shard *shard, const char *name)
 qsa_status gguf_shard_open(gguf_shard *shard, const char *path)
 {
     qsa_status status = name_shard(shard, path);
-    if (!status)
+    if (status == QSA_OK)
         status = map_file(shard, path);
-    if (!status)
+    if (status == QSA_OK)
         status = read_header(shard);
-    if (status)
+    if (status != QSA_OK)
         gguf_shard_close(shard);
     return status;
 }
@@ -127,12 +97,12 @@ qsa_status gguf_shard_open(gguf_shard *shard, const char *path)
 qsa_status gguf_shard_open_memory(gguf_shard *shard, const char *name, const void *data, size_t size_bytes)
 {
     qsa_status status = name_shard(shard, name);
-    if (!status) {
+    if (status == QSA_OK) {
         shard->data = data;
         shard->bytes = size_bytes;
         status = read_header(shard);
     }
-    if (status)
+    if (status != QSA_OK)
         gguf_shard_close(shard);
     return status;
 }
@@ -200,8 +170,7 @@ qsa_status gguf_shard_tensor(const gguf_shard *shard, size_t i, gguf_file_tensor
     if (!has_f32_form(tensor.type))
         return engine_fail(QSA_E_UNSUPPORTED, "%s: tensor '%s' has type %s, which cannot be turned into f32",
                            shard->name, tensor.name, ggml_type_name(tensor.type));
-    qsa_status status = place_tensor(shard, gguf_get_tensor_offset(shard->gguf, id), &tensor);
-    if (!status)
-        *out_tensor = tensor;
-    return status;
+    ENGINE_TRY(place_tensor(shard, gguf_get_tensor_offset(shard->gguf, id), &tensor));
+    *out_tensor = tensor;
+    return QSA_OK;
 }

@@ -4,21 +4,16 @@
 
 #include "model/library.h"
 
+#include "base/ggml_log.h"
+
 #include <ggml-cpu.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-static void discard_log(enum ggml_log_level level, const char *text, void *user)
-{
-    (void)level;
-    (void)text;
-    (void)user;
-}
-
 static void init_once(void)
 {
     setenv("GGML_CPU_TILED_MM", "0", 1);
-    ggml_log_set(discard_log, NULL);
+    own_ggml_log();
     ggml_cpu_init();
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model files whose keys or tensors do not fit: each is refused with one line that names the key or tensor. */
+#include "file/gguf_file.h"
 #include "model_fixture.h"
 
 #include <stdio.h>
@@ -38,6 +39,20 @@ static void assert_refused(model_bytes bytes, qsa_status expected, const char *w
                  found == QSA_OK ? "" : qsa_engine_error());
     assert_null(strchr(qsa_engine_error(), '\n'));
     free(bytes.data);
+}
+
+/* ---- ggml's words ---- */
+
+/* Of whoever opens a file first: the first test here, so that nothing of the process has opened a model yet. */
+static void words_of_ggml_are_kept_after_another_file_was_open(void **state)
+{
+    (void)state;
+    gguf_file *file = NULL;
+    model_ok(gguf_file_open(QSA_GOLDEN_DIR "/model/tiny-q8_0.gguf", &file));
+    gguf_file_close(file);
+    model_bytes bytes = copy();
+    model_bytes_rename(&bytes, "blk.0.ssm_norm.weight", "blk.1.ssm_norm.weight");
+    assert_refused(bytes, QSA_E_FORMAT, "duplicate tensor name");
 }
 
 /* ---- keys ---- */
@@ -428,6 +443,7 @@ static void info_says_what_the_file_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_of_ggml_are_kept_after_another_file_was_open),
         cmocka_unit_test(missing_keys_are_named),
         cmocka_unit_test(zeros_are_named),
         cmocka_unit_test(values_that_do_not_fit_are_named),
