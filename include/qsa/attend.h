@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention over a row on plain arrays (SPEC sections 5 and 6). The dense oracle is the same code over the dense row.
- */
+/* Attention over the selected tokens of a query, on plain arrays: softmax(QK^T / sqrt(D)) V in the canonical order of
+ * SPEC sections 5 and 6. Dense attention is the same code over all tokens. */
 #ifndef QSA_ATTEND_H
 #define QSA_ATTEND_H
 
@@ -8,14 +8,14 @@
 
 QSA_BEGIN_DECLS
 
-/* One query over the tokens row[0..n), ascending. q [q_heads][head_dim] normed and rotated; k, v
- * [tokens][kv_heads][head_dim] as stored, widened to f32; out [q_heads][head_dim]. Shape from config.
- * Memory: allocates O(n) for the call. Errors: QSA_E_ARGUMENT (empty or unsorted row), QSA_E_NONFINITE,
- * QSA_E_MEMORY. */
+/* One query over the tokens row[0 .. n), ascending. The shape comes from config.
+ * q [q_heads][head_dim], normed and rotated; k, v [tokens][kv_heads][head_dim], as stored, widened to f32;
+ * out [q_heads][head_dim]. Allocates O(n) for the call.
+ * Errors: QSA_E_ARGUMENT (row empty or not ascending), QSA_E_NONFINITE, QSA_E_MEMORY. */
 QSA_API qsa_status qsa_attend_row(const qsa_config *config, const float *q, const float *k, const float *v,
                                   const uint32_t *row, uint32_t n, float *out);
 
-/* The same over the dense row 0..n-1. */
+/* The same over all tokens 0 .. n-1. */
 QSA_API qsa_status qsa_attend_dense(const qsa_config *config, const float *q, const float *k, const float *v,
                                     uint32_t n, float *out);
 

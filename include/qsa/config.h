@@ -2,8 +2,8 @@
 /* Shape and size of a cache.
  *
  * qsa_config_init() fills in the shape of Qwen3.8-Flash-Next; a host overwrites what its model file says. Nothing in
- * the library is hard-wired to these values. A shape that does not fit is refused by qsa_plan_memory() and
- * qsa_cache_create() with the name of the field. */
+ * the library is hard-wired to these values. qsa_plan_memory() and qsa_cache_create() refuse an invalid shape by the
+ * name of the field. */
 #ifndef QSA_CONFIG_H
 #define QSA_CONFIG_H
 
@@ -11,7 +11,7 @@
 
 QSA_BEGIN_DECLS
 
-/* Stated limits; beyond them QSA_E_LIMIT. */
+/* Limits; beyond them QSA_E_LIMIT. */
 enum {
     QSA_PAGE_TOKENS = 64, /* tokens per page; a page holds QSA_PAGE_TOKENS / ratio groups */
     QSA_MAX_SEQUENCES = 65536,
@@ -22,7 +22,7 @@ enum {
     QSA_MAX_BUDGET = 65536, /* tokens */
     QSA_MAX_STEP_TOKENS = 65536,
     QSA_MAX_PARTS = 1024,
-    QSA_MAX_ROTARY_OFFSET = 1 << 24 /* |coordinate - frame|: beyond it an f32 cannot hold the position */
+    QSA_MAX_ROTARY_OFFSET = 1 << 24 /* |coordinate - frame|: the integers that an f32 holds exactly */
 };
 #define QSA_MAX_POSITION INT64_C(2147483647) /* positions are below 2^31 */
 
@@ -30,7 +30,7 @@ enum {
 typedef enum qsa_kv_type {
     QSA_KV_F32 = 0,
     QSA_KV_BF16 = 1,
-    QSA_KV_F16 = 2,  /* magnitudes from 65520 on are refused */
+    QSA_KV_F16 = 2,  /* magnitudes of 65520 and more are refused */
     QSA_KV_Q8_0 = 3, /* blocks of 32 dimensions of one token with an f16 scale; head_dim a multiple of 32 */
     QSA_KV_TYPE_COUNT
 } qsa_kv_type;
@@ -47,8 +47,8 @@ typedef struct qsa_yarn {
     float attention_factor; /* on cos and sin; 0: 1 + 0.1 ln(factor), 1 if factor <= 1; at most 2^10 */
 } qsa_yarn;
 
-/* Effective norm weights of one layer (what a GGUF stores; a checkpoint stores them minus 1). Finite, at most 2^40 in
- * magnitude. Copied by qsa_cache_create. NULL: all ones. */
+/* Effective norm weights of one layer: 1 + w of a checkpoint, which is what a GGUF stores. Finite, at most 2^40 in
+ * magnitude. NULL: all ones. qsa_cache_create copies them. */
 typedef struct qsa_norm_weights {
     const float *q;       /* [head_dim] */
     const float *k;       /* [head_dim] */
@@ -56,10 +56,10 @@ typedef struct qsa_norm_weights {
     const float *index_k; /* [index_dim] */
 } qsa_norm_weights;
 
-/* Where the pages lie and the work is done (device.h). */
+/* Holds the pages and does the work (device.h). */
 typedef struct qsa_device qsa_device;
 
-/* Where the library takes memory from. allocate returns memory aligned to `alignment` (a power of two) or NULL. */
+/* The host's allocator. allocate returns memory aligned to `alignment` (a power of two), or NULL. */
 typedef struct qsa_allocator {
     void *(*allocate)(void *context, size_t size_bytes, size_t alignment);
     void (*release)(void *context, void *memory, size_t size_bytes);
@@ -77,9 +77,9 @@ typedef struct qsa_config {
     uint32_t index_heads;          /* default 4 */
     uint32_t index_dim;            /* default 128 */
     uint32_t ratio;                /* tokens per group, a power of two up to 64; default 4 */
-    uint32_t budget;               /* tokens attended besides the tail, a multiple of ratio; default 2048 */
+    uint32_t budget;               /* tokens selected besides the tail, a multiple of ratio; default 2048 */
     uint32_t rotary_dim;           /* even, at most head_dim and index_dim; default 64 */
-    uint32_t sections[3];          /* pairs that rotate with t, h, w (SPEC section 6); default 11, 11, 10 */
+    uint32_t sections[3];          /* rotary pairs of t, h, w (SPEC section 6); default 11, 11, 10 */
     float theta;                   /* rotary base, > 1; default 1e7 */
     float eps;                     /* of the norms, > 0; default 1e-6 */
     qsa_yarn yarn;                 /* default none */
@@ -89,18 +89,18 @@ typedef struct qsa_config {
     qsa_kv_type kv_type; /* default QSA_KV_BF16 */
     qsa_profile profile; /* default QSA_PROFILE_BF16 */
 
-    /* size; what does not fit later is QSA_E_FULL, never a reallocation */
-    uint64_t capacity_tokens; /* of all sequences together, rounded up to pages; each sequence takes whole pages.
+    /* size; the cache never grows: what does not fit is QSA_E_FULL */
+    uint64_t capacity_tokens; /* of all sequences together, rounded up to pages; a sequence takes whole pages.
                                  Default 262144 */
     uint32_t max_sequences;   /* open at one time; default 1 */
-    uint32_t max_step_tokens; /* in one step, all entries together; default 512 */
-    uint32_t max_parts;       /* parts a phase can be divided into usefully; default 8 */
+    uint32_t max_step_tokens; /* of all entries of a step together; default 512 */
+    uint32_t max_parts;       /* parts of a phase that do work; more are legal and idle. Default 8 */
 
-    const qsa_allocator *allocator; /* NULL: the C library's. Copied */
-    qsa_device *device;             /* NULL: the host. It must outlive the cache */
+    const qsa_allocator *allocator; /* NULL: malloc and free. Copied */
+    qsa_device *device;             /* NULL: the host. Must outlive the cache */
 } qsa_config;
 
-/* Bytes that qsa_cache_create allocates. No step and no verb allocates; snapshots, checks and digests do. */
+/* Bytes that qsa_cache_create allocates. Steps and verbs allocate nothing; snapshots, checks and digests do. */
 typedef struct qsa_memory_plan {
     uint64_t total_bytes;     /* of all below */
     uint64_t kv_bytes;        /* K and V pages of all layers */
@@ -112,10 +112,10 @@ typedef struct qsa_memory_plan {
     uint64_t pages;
 } qsa_memory_plan;
 
-/* Fills in the defaults named above. */
+/* Fills in the defaults. */
 QSA_API void qsa_config_init(qsa_config *config);
 
-/* Says the bytes before anything is created. Errors: those of the shape (QSA_E_ARGUMENT, QSA_E_LIMIT). */
+/* The bytes that qsa_cache_create would allocate. Errors: QSA_E_ARGUMENT, QSA_E_LIMIT, naming the field. */
 QSA_API qsa_status qsa_plan_memory(const qsa_config *config, qsa_memory_plan *out_plan);
 
 QSA_END_DECLS

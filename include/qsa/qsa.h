@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libqsa: Qwen Sparse Attention.
  *
- * A cache holds, for every QSA layer, K/V and the index of any number of sequences. A model's forward pass is a step:
- * it announces its new tokens, hands over the projections of each layer, gets attention output back, and commits. Below
- * budget + ratio tokens the result is dense attention, bit for bit; beyond it each query attends to its best groups and
- * its tail. The same bits come out for every instruction set, thread count, chunking and batch.
+ * A cache holds K/V and the index of any number of sequences, for every QSA layer of a model. One forward pass of the
+ * model is a step: begin announces the new tokens, each layer hands over its projections and gets attention output
+ * back, commit makes the tokens visible. Up to budget + ratio - 1 tokens (2,051) the result equals dense attention bit
+ * for bit; beyond that a query attends to its best groups and the tail. The bits are the same on every instruction set,
+ * for any number of threads, any chunking and any batch.
  *
- * Read on in the order of the flow: status, config, device, run, index, select, attend, cache, snapshot, step,
- * threads. */
+ * The headers, in the order of the data flow: status, config, device, run, index, select, attend, cache, snapshot,
+ * step, threads. In all of them a function's comment says what it does, shapes and units, ownership, cost where it is
+ * not obvious, and its errors. */
 #ifndef QSA_QSA_H
 #define QSA_QSA_H
 
@@ -26,7 +28,7 @@
 #define QSA_VERSION "0.1.0"
 
 QSA_BEGIN_DECLS
-/* Version of the library in use. */
+/* Version of the linked library, as QSA_VERSION. Static storage. */
 QSA_API const char *qsa_version(void);
 QSA_END_DECLS
 #endif

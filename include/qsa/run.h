@@ -21,7 +21,7 @@ typedef struct qsa_span {
     int64_t begin, end;
 } qsa_span;
 
-/* What a list of positions is. */
+/* What a list of positions amounts to. */
 typedef struct qsa_run {
     size_t padding;   /* entries before the first token */
     size_t tokens;    /* tokens, all consecutive */
@@ -29,25 +29,25 @@ typedef struct qsa_run {
     int64_t frontier; /* position after the last token; 0 if there is none */
 } qsa_run;
 
-/* Classifies a list of n positions as an engine's batch row holds them: padding, then one run, then padding.
- * is_token[i] 0 marks padding, whose position is not read; NULL: every entry is a token.
- * Errors: QSA_E_HOLE naming the first entry that breaks the run, expected and found (also for padding between tokens
- * and for positions that repeat or go back); QSA_E_LIMIT for a position below 0 or not below 2^31. */
+/* Classifies the n positions of one row of an engine's batch: padding, one run, padding.
+ * is_token [n]: 0 marks padding, whose position is not read; NULL: every entry is a token.
+ * Errors: QSA_E_HOLE naming the first entry that breaks the run, expected and found (padding between tokens and
+ * positions that repeat or go back are holes too); QSA_E_LIMIT (a position outside 0 .. 2^31-1). */
 QSA_API qsa_status qsa_run_classify(const int64_t *positions, const uint8_t *is_token, size_t n, qsa_run *out_run);
 
 /* What a query sees: its groups and its tail. */
 typedef struct qsa_view {
-    int64_t anchor;       /* first visible position; with a window it moves by whole groups */
-    uint64_t tokens;      /* visible tokens, the query itself included */
-    uint64_t first_group; /* first candidate, counted from the sequence's own anchor */
-    uint64_t groups;      /* candidates: complete groups */
+    int64_t anchor;       /* first visible position; a window moves it by whole groups */
+    uint64_t tokens;      /* visible tokens, including the query itself */
+    uint64_t first_group; /* first candidate group, counted from the sequence's anchor */
+    uint64_t groups;      /* candidate groups: the complete ones */
     uint32_t tail;        /* tokens after the last complete group */
     uint64_t attended;    /* ratio * min(budget / ratio, groups) + tail */
 } qsa_view;
 
-/* The view of the query at `position` of a run that begins at `anchor` (SPEC section 2). window 0: none; otherwise at
- * least ratio tokens. Errors: QSA_E_RANGE if position < anchor; QSA_E_ARGUMENT for ratio, budget or window;
- * QSA_E_LIMIT for a position outside 0 .. 2^31-1. */
+/* The view of the query at `position` in a run that begins at `anchor` (SPEC section 2). window: tokens, at least
+ * ratio; 0: none. Errors: QSA_E_RANGE (position < anchor); QSA_E_ARGUMENT (ratio, budget or window); QSA_E_LIMIT (a
+ * position outside 0 .. 2^31-1). */
 QSA_API qsa_status qsa_run_view(int64_t anchor, int64_t position, uint32_t ratio, uint32_t budget, uint64_t window,
                                 qsa_view *out_view);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small optional pool for hosts that have no threads of their own. */
+/* A small thread pool, for hosts that have none. */
 #ifndef QSA_THREADS_H
 #define QSA_THREADS_H
 
@@ -9,13 +9,13 @@ QSA_BEGIN_DECLS
 
 typedef struct qsa_threads qsa_threads;
 
-/* A pool that runs `threads` parts at a time: the caller and threads - 1 workers, which sleep while idle.
- * 1 .. QSA_MAX_PARTS. Errors: QSA_E_ARGUMENT, QSA_E_MEMORY, QSA_E_IO (no thread could be started). */
+/* A pool of `threads` threads, 1 .. QSA_MAX_PARTS: the caller and threads - 1 workers, which sleep while idle.
+ * Errors: QSA_E_ARGUMENT, QSA_E_MEMORY, QSA_E_IO (a thread could not be started). */
 QSA_API qsa_status qsa_threads_create(uint32_t threads, qsa_threads **out_threads);
 QSA_API void qsa_threads_destroy(qsa_threads *threads);
 QSA_API uint32_t qsa_threads_count(const qsa_threads *threads);
 
-/* qsa_step_layer on the pool. One call at a time per pool. */
+/* qsa_step_layer on the pool, in as many parts as it has threads. One call at a time per pool. */
 QSA_API qsa_status qsa_threads_layer(qsa_threads *threads, qsa_step *step, uint32_t layer, const qsa_tensors *tensors,
                                      const qsa_output *out);
 
