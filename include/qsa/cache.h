@@ -70,8 +70,10 @@ QSA_API const char *qsa_cache_isa(const qsa_cache *cache);
 /* Verifies the invariants of the cache's state. O(pages). Errors: QSA_E_FORMAT naming the first one that is broken. */
 QSA_API qsa_status qsa_cache_check(const qsa_cache *cache);
 
-/* ---- the life of a sequence; during a step, all but qsa_seq_query are QSA_E_BUSY; a bad handle is QSA_E_SEQUENCE ----
- */
+/* ---- the life of a sequence ----
+ *
+ * During a step all of these but qsa_seq_query are QSA_E_BUSY. A handle that is not an open sequence of this cache is
+ * QSA_E_SEQUENCE. */
 
 /* Opens an empty sequence; its first step sets the anchor. Errors: QSA_E_FULL (max_sequences). */
 QSA_API qsa_status qsa_seq_open(qsa_cache *cache, qsa_seq *out_seq);
@@ -82,8 +84,8 @@ QSA_API qsa_status qsa_seq_close(qsa_cache *cache, qsa_seq seq);
 QSA_API qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_info *out_info);
 
 /* Drops the tokens from position `to` on: frontier = to. `to` may lie inside a group. A sequence rewound to its anchor
- * keeps the anchor: its next token has that position. O(freed pages). Errors: QSA_E_RANGE outside [anchor, frontier].
- */
+ * keeps the anchor: its next token has that position. O(freed pages). Errors:
+ * QSA_E_RANGE outside [anchor, frontier]. */
 QSA_API qsa_status qsa_seq_rewind(qsa_cache *cache, qsa_seq seq, int64_t to);
 
 /* Drops the tokens before position `upto`: anchor = upto. If their number is a multiple of the ratio, or all of them
@@ -106,8 +108,8 @@ QSA_API qsa_status qsa_seq_shift(qsa_cache *cache, qsa_seq seq, int64_t delta);
 QSA_API qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens);
 
 /* Opens a sequence that shares [anchor, at) with this one; `at` may lie inside a group. Frame and window are inherited.
- * A shared page is copied when either side writes into it. O(pages). Errors: QSA_E_RANGE, QSA_E_FULL (max_sequences).
- */
+ * A shared page is copied when either side writes into it. O(pages). Errors:
+ * QSA_E_RANGE, QSA_E_FULL (max_sequences). */
 QSA_API qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_seq);
 
 /* As fork at the frontier, but into pages of its own. O(bytes). Errors: QSA_E_FULL (pages, max_sequences). */
