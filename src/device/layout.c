@@ -72,33 +72,59 @@ void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lan
     }
 }
 
-/* n elements of each of four rows, in turn. Counted in size_t, and without overlap: so compilers make vectors of it. */
-static inline void interleave(size_t bytes, const uint8_t *restrict a, const uint8_t *restrict b,
-                              const uint8_t *restrict c, const uint8_t *restrict d, uint8_t *restrict to, size_t n)
+/* The rows of a block's four tokens, and the block. Element i of row t is element 4 * i + t of a plain block; q8_0 has
+ * per chunk the four scales, then the quants. Both directions are written in the form that compilers vectorize:
+ * counters in size_t, no overlap, and one 8-byte load for four halves. */
+static inline void interleave(size_t bytes, const uint8_t *restrict rows, size_t row_bytes, uint8_t *restrict block,
+                              size_t n)
 {
+    const uint8_t *a = rows, *b = a + row_bytes, *c = b + row_bytes, *d = c + row_bytes;
     for (size_t i = 0; i < n; i++) {
-        memcpy(to + 4 * i * bytes, a + i * bytes, bytes);
-        memcpy(to + (4 * i + 1) * bytes, b + i * bytes, bytes);
-        memcpy(to + (4 * i + 2) * bytes, c + i * bytes, bytes);
-        memcpy(to + (4 * i + 3) * bytes, d + i * bytes, bytes);
+        memcpy(block + 4 * i * bytes, a + i * bytes, bytes);
+        memcpy(block + (4 * i + 1) * bytes, b + i * bytes, bytes);
+        memcpy(block + (4 * i + 2) * bytes, c + i * bytes, bytes);
+        memcpy(block + (4 * i + 3) * bytes, d + i * bytes, bytes);
     }
 }
 
+static inline void separate(size_t bytes, const uint8_t *restrict block, uint8_t *restrict rows, size_t row_bytes,
+                            size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint8_t four[4 * sizeof(float)];
+        memcpy(four, block + 4 * i * bytes, 4 * bytes);
+        for (size_t t = 0; t < QSA_BLOCK_TOKENS; t++)
+            memcpy(rows + t * row_bytes + i * bytes, four + t * bytes, bytes);
+    }
+}
+
+_Static_assert(QSA_BLOCK_TOKENS == 4, "four rows");
+
 void qsa_layout_block_fill(const qsa_layout *layout, uint8_t *block, const uint8_t *rows)
 {
-    _Static_assert(QSA_BLOCK_TOKENS == 4, "four rows");
-    const uint32_t dim = layout->head_dim;
-    const uint8_t *a = rows, *b = a + layout->row_bytes, *c = b + layout->row_bytes, *d = c + layout->row_bytes;
+    const size_t dim = layout->head_dim, stride = layout->row_bytes, scales = QSA_BLOCK_TOKENS * sizeof(uint16_t);
     if (layout->kv_element == QSA_ELEMENT_F32)
-        interleave(sizeof(float), a, b, c, d, block, dim);
+        interleave(sizeof(float), rows, stride, block, dim);
     else if (layout->kv_element != QSA_ELEMENT_Q8_0)
-        interleave(sizeof(uint16_t), a, b, c, d, block, dim);
+        interleave(sizeof(uint16_t), rows, stride, block, dim);
     else
-        for (uint32_t chunk = 0; chunk < dim / QSA_CHUNK_DIMS; chunk++, block += QSA_K_CHUNK_BYTES) {
-            const size_t scale = chunk * (size_t)QSA_V_CHUNK_BYTES, quants = scale + sizeof(uint16_t);
-            interleave(sizeof(uint16_t), a + scale, b + scale, c + scale, d + scale, block, 1);
-            interleave(1, a + quants, b + quants, c + quants, d + quants, block + QSA_BLOCK_TOKENS * sizeof(uint16_t),
-                       QSA_CHUNK_DIMS);
+        for (size_t d = 0; d < dim; d += QSA_CHUNK_DIMS, rows += QSA_V_CHUNK_BYTES, block += QSA_K_CHUNK_BYTES) {
+            interleave(sizeof(uint16_t), rows, stride, block, 1);
+            interleave(1, rows + sizeof(uint16_t), stride, block + scales, QSA_CHUNK_DIMS);
+        }
+}
+
+void qsa_layout_block_rows(const qsa_layout *layout, const uint8_t *block, uint8_t *rows)
+{
+    const size_t dim = layout->head_dim, stride = layout->row_bytes, scales = QSA_BLOCK_TOKENS * sizeof(uint16_t);
+    if (layout->kv_element == QSA_ELEMENT_F32)
+        separate(sizeof(float), block, rows, stride, dim);
+    else if (layout->kv_element != QSA_ELEMENT_Q8_0)
+        separate(sizeof(uint16_t), block, rows, stride, dim);
+    else
+        for (size_t d = 0; d < dim; d += QSA_CHUNK_DIMS, rows += QSA_V_CHUNK_BYTES, block += QSA_K_CHUNK_BYTES) {
+            separate(sizeof(uint16_t), block, rows, stride, 1);
+            separate(1, block + scales, rows + sizeof(uint16_t), stride, QSA_CHUNK_DIMS);
         }
 }
 

@@ -68,8 +68,9 @@ static inline size_t qsa_layout_v_token(const qsa_layout *layout, uint32_t head,
 void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lane, const uint8_t *row);
 void qsa_layout_block_take(const qsa_layout *layout, const uint8_t *block, uint32_t lane, uint8_t *row);
 
-/* The rows of all four tokens of a block, row_bytes apart. */
+/* The same for all four tokens of a block; their rows are row_bytes apart. */
 void qsa_layout_block_fill(const qsa_layout *layout, uint8_t *block, const uint8_t *rows);
+void qsa_layout_block_rows(const qsa_layout *layout, const uint8_t *block, uint8_t *rows);
 
 /* Copies n elements of 1, 2 or 4 bytes, from every from_stride-th to every to_stride-th place. */
 void qsa_layout_move(uint32_t bytes, const uint8_t *from, size_t from_stride, uint8_t *to, size_t to_stride,

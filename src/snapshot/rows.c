@@ -59,33 +59,6 @@ uint64_t qsa_extent_limit(const qsa_layout *layout)
     return most;
 }
 
-/* Four rows of a block, bf16 or f16, at a time: the bulk of every snapshot. Each way is written as compilers make the
- * best of it. */
-static void unblock_halves(const uint8_t *block, uint8_t *rows, uint32_t dim)
-{
-    for (uint32_t d = 0; d < dim; d++) {
-        uint64_t four;
-        memcpy(&four, block + 8 * (size_t)d, 8);
-        for (uint32_t t = 0; t < QSA_BLOCK_TOKENS; t++) {
-            uint16_t one = (uint16_t)(four >> 16 * t);
-            memcpy(rows + 2 * ((size_t)t * dim + d), &one, 2);
-        }
-    }
-}
-
-static void block_halves(const uint16_t *restrict rows, uint16_t *restrict block, uint32_t dim)
-{
-    const uint16_t *a = rows, *b = a + dim, *c = b + dim, *d = c + dim;
-    for (uint32_t i = 0; i < dim; i++) {
-        block[4 * i] = a[i];
-        block[4 * i + 1] = b[i];
-        block[4 * i + 2] = c[i];
-        block[4 * i + 3] = d[i];
-    }
-}
-
-_Static_assert(QSA_BLOCK_TOKENS == 4, "rows of a block");
-
 static void move_bytes(uint8_t *page, uint8_t *rows, size_t bytes, bool pack)
 {
     if (pack)
@@ -94,27 +67,22 @@ static void move_bytes(uint8_t *page, uint8_t *rows, size_t bytes, bool pack)
         memcpy(page, rows, bytes);
 }
 
-/* One kv head of K; `pack`: from the page to the rows, otherwise back. */
+/* One kv head of K, whole blocks at a time; `pack`: from the page to the rows, otherwise back. */
 static void move_k(const qsa_layout *layout, uint32_t head, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
                    bool pack)
 {
-    for (uint32_t slot = extent->begin; slot < extent->end;) {
+    for (uint32_t slot = extent->begin, n; slot < extent->end; slot += n, rows += (size_t)n * layout->row_bytes) {
         uint8_t *block = page + qsa_layout_k_block(layout, head, slot);
-        uint8_t *row = rows + (size_t)(slot - extent->begin) * layout->row_bytes;
-        if (layout->row_bytes == 2 * layout->head_dim && slot % QSA_BLOCK_TOKENS == 0 &&
-            slot + QSA_BLOCK_TOKENS <= extent->end) {
-            if (pack)
-                unblock_halves(block, row, layout->head_dim);
-            else
-                block_halves((const uint16_t *)(const void *)row, (uint16_t *)(void *)block, layout->head_dim);
-            slot += QSA_BLOCK_TOKENS;
-            continue;
-        }
-        if (pack)
-            qsa_layout_block_take(layout, block, slot % QSA_BLOCK_TOKENS, row);
+        const uint32_t lane = slot % QSA_BLOCK_TOKENS;
+        n = lane == 0 && slot + QSA_BLOCK_TOKENS <= extent->end ? QSA_BLOCK_TOKENS : 1;
+        if (n > 1 && pack)
+            qsa_layout_block_rows(layout, block, rows);
+        else if (n > 1)
+            qsa_layout_block_fill(layout, block, rows);
+        else if (pack)
+            qsa_layout_block_take(layout, block, lane, rows);
         else
-            qsa_layout_block_put(layout, block, slot % QSA_BLOCK_TOKENS, row);
-        slot++;
+            qsa_layout_block_put(layout, block, lane, rows);
     }
 }
 
