@@ -35,8 +35,6 @@ typedef struct qsa_sequence {
     uint32_t *tables; /* [2 * layout.pages]: dropping pages in front moves `table` on, and seldom moves entries */
 } qsa_sequence;
 
-struct qsa_step;
-
 struct qsa_cache {
     qsa_config config; /* norms and allocator NULL */
     qsa_allocator allocator;
@@ -56,12 +54,22 @@ struct qsa_cache {
     uint32_t *page_map;      /* [2 * pages] working memory of qsa_cache_compact */
     float *page_cos_sin;     /* [page_groups][2 * pairs] working memory of qsa_page_pool */
 
-    struct qsa_step *step; /* its working memory; owned by room step */
+    void *step_memory;     /* carved and read by room step alone */
+    uint64_t carved_bytes; /* of the allocation that begins with this struct */
     bool step_open;
 
     qsa_counters counters;
     qsa_work work;
 };
+
+/* ---- life; qsa_plan_memory and qsa_cache_create, which know what a step needs, stand above ---- */
+
+/* Carves the working memory of a step; NULL while measuring. config passed qsa_shape_check. */
+typedef void *(*qsa_carve_step)(qsa_carve *carve, const qsa_config *config);
+
+/* As qsa_plan_memory and qsa_cache_create; out is not NULL. */
+qsa_status qsa_cache_plan(const qsa_config *config, qsa_carve_step carve_step, qsa_memory_plan *out);
+qsa_status qsa_cache_make(const qsa_config *config, qsa_carve_step carve_step, qsa_cache **out);
 
 /* ---- pages ---- */
 
@@ -95,16 +103,28 @@ static inline uint64_t qsa_pages_for(uint64_t slots)
 qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out);
 /* QSA_E_BUSY while a step is open. */
 qsa_status qsa_cache_idle(const qsa_cache *cache);
-/* The first free place; QSA_E_FULL if there is none. Opens nothing. */
-qsa_status qsa_sequence_vacant(const qsa_cache *cache, uint32_t *out_slot);
-/* Opens a vacant place with an empty sequence. Cannot fail. */
-qsa_seq qsa_sequence_occupy(qsa_cache *cache, uint32_t slot);
+/* QSA_E_FULL unless `n` more sequences can be opened. */
+qsa_status qsa_sequence_check_vacant(const qsa_cache *cache, uint32_t n);
+/* Opens an empty sequence. Errors: QSA_E_FULL (max_sequences). */
+qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out);
+/* Drops its pages and closes it. */
+void qsa_sequence_close(qsa_cache *cache, qsa_sequence *sequence);
+/* Opens a complete sequence: run, frame and window as in `model`, and pages [n_pages of its tokens] in order, each of
+ * which gets one reference more. Whoever took a page drops his own. Errors: QSA_E_FULL, and nothing has changed. */
+qsa_status qsa_sequence_adopt(qsa_cache *cache, const qsa_sequence *model, const uint32_t *pages, qsa_seq *out);
 /* Drops the pages beyond those that `tokens` tokens need. */
 void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
 /* Makes room for `pages` table entries. Cannot fail: a table has twice the room that all pages need. */
 void qsa_sequence_make_room(const qsa_cache *cache, qsa_sequence *sequence, uint64_t pages);
 /* anchor += tokens, a multiple of the ratio; drops the pages in front. */
 void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
+
+/* Pages that its tokens need. */
+static inline uint32_t qsa_sequence_pages(const qsa_sequence *sequence)
+{
+    const uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
+    return tokens == 0 ? 0 : (uint32_t)qsa_pages_for(sequence->first_slot + tokens);
+}
 
 /* Where token number `offset` of the run lies. */
 static inline qsa_place qsa_sequence_place(const qsa_sequence *sequence, uint64_t offset)

@@ -63,26 +63,60 @@ void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t 
     sequence->first_slot = (uint32_t)(slots % QSA_PAGE_TOKENS);
 }
 
-qsa_status qsa_sequence_vacant(const qsa_cache *cache, uint32_t *out_slot)
+/* ---- open, adopt, close ---- */
+
+qsa_status qsa_sequence_check_vacant(const qsa_cache *cache, uint32_t n)
 {
-    *out_slot = 0;
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
-        if (!cache->sequences[slot].open) {
-            *out_slot = slot;
-            return QSA_OK;
-        }
-    return qsa_fail(QSA_E_FULL, "all %" PRIu32 " sequences (max_sequences) are open", cache->config.max_sequences);
+    uint32_t vacant = 0;
+    for (uint32_t slot = 0; slot < cache->config.max_sequences && vacant < n; slot++)
+        vacant += !cache->sequences[slot].open;
+    if (vacant >= n)
+        return QSA_OK;
+    if (n == 1)
+        return qsa_fail(QSA_E_FULL, "all %" PRIu32 " sequences (max_sequences) are open", cache->config.max_sequences);
+    return qsa_fail(QSA_E_FULL, "%" PRIu32 " sequences, %" PRIu32 " (of max_sequences) are free", n, vacant);
 }
 
-qsa_seq qsa_sequence_occupy(qsa_cache *cache, uint32_t slot)
+qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out)
 {
+    QSA_TRY(qsa_sequence_check_vacant(cache, 1));
+    uint32_t slot = 0;
+    while (cache->sequences[slot].open)
+        slot++;
     qsa_sequence *sequence = &cache->sequences[slot];
     uint32_t generation = sequence->generation + 1;
     if (generation == 0) /* wrapped; {0} is no handle */
         generation = 1;
     *sequence =
         (qsa_sequence){.generation = generation, .open = true, .table = sequence->tables, .tables = sequence->tables};
-    return (qsa_seq){slot, generation};
+    *out = (qsa_seq){slot, generation};
+    return QSA_OK;
+}
+
+qsa_status qsa_sequence_adopt(qsa_cache *cache, const qsa_sequence *model, const uint32_t *pages, qsa_seq *out)
+{
+    qsa_seq seq;
+    QSA_TRY(qsa_sequence_open(cache, &seq));
+    qsa_sequence *sequence = &cache->sequences[seq.slot];
+    sequence->anchor = model->anchor;
+    sequence->frontier = model->frontier;
+    sequence->frame = model->frame;
+    sequence->window = model->window;
+    sequence->placed = model->placed;
+    sequence->first_slot = model->anchor == model->frontier ? 0 : model->first_slot;
+    sequence->n_pages = qsa_sequence_pages(sequence);
+    for (uint32_t i = 0; i < sequence->n_pages; i++) {
+        sequence->table[i] = pages[i];
+        cache->references[pages[i]]++;
+    }
+    *out = seq;
+    return QSA_OK;
+}
+
+void qsa_sequence_close(qsa_cache *cache, qsa_sequence *sequence)
+{
+    qsa_sequence_trim(cache, sequence, 0);
+    sequence->open = false;
 }
 
 qsa_status qsa_seq_open(qsa_cache *cache, qsa_seq *out_seq)
@@ -90,10 +124,7 @@ qsa_status qsa_seq_open(qsa_cache *cache, qsa_seq *out_seq)
     QSA_TRY(qsa_cache_idle(cache));
     if (out_seq == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "open: NULL argument");
-    uint32_t slot;
-    QSA_TRY(qsa_sequence_vacant(cache, &slot));
-    *out_seq = qsa_sequence_occupy(cache, slot);
-    return QSA_OK;
+    return qsa_sequence_open(cache, out_seq);
 }
 
 qsa_status qsa_seq_close(qsa_cache *cache, qsa_seq seq)
@@ -101,8 +132,7 @@ qsa_status qsa_seq_close(qsa_cache *cache, qsa_seq seq)
     QSA_TRY(qsa_cache_idle(cache));
     qsa_sequence *sequence;
     QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
-    qsa_sequence_trim(cache, sequence, 0);
-    sequence->open = false;
+    qsa_sequence_close(cache, sequence);
     return QSA_OK;
 }
 
@@ -119,7 +149,7 @@ qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_info *out_
                                .window = sequence->window,
                                .tokens = tokens,
                                .groups = tokens / cache->layout.ratio,
-                               .pages = (tokens == 0) ? 0 : qsa_pages_for(sequence->first_slot + tokens)};
+                               .pages = qsa_sequence_pages(sequence)};
     return QSA_OK;
 }
 

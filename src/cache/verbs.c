@@ -154,22 +154,6 @@ qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens)
 
 /* ---- fork and copy ---- */
 
-/* A new sequence with the first `tokens` tokens of `from`, its frame and window; the table is still to be filled. */
-static qsa_sequence *derive(qsa_cache *cache, const qsa_sequence *from, uint64_t tokens, uint32_t slot,
-                            qsa_seq *out_seq)
-{
-    *out_seq = qsa_sequence_occupy(cache, slot);
-    qsa_sequence *sequence = &cache->sequences[slot];
-    sequence->anchor = from->anchor;
-    sequence->frontier = from->anchor + (int64_t)tokens;
-    sequence->frame = from->frame;
-    sequence->window = from->window;
-    sequence->placed = from->placed;
-    sequence->first_slot = tokens == 0 ? 0 : from->first_slot;
-    sequence->n_pages = tokens == 0 ? 0 : (uint32_t)qsa_pages_for(from->first_slot + tokens);
-    return sequence;
-}
-
 qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_seq)
 {
     qsa_sequence *from;
@@ -177,12 +161,21 @@ qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_
     if (out_seq == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "fork: NULL argument");
     QSA_TRY(check_within("fork", from, at));
-    uint32_t slot;
-    QSA_TRY(qsa_sequence_vacant(cache, &slot));
-    qsa_sequence *sequence = derive(cache, from, (uint64_t)(at - from->anchor), slot, out_seq);
-    for (uint32_t i = 0; i < sequence->n_pages; i++) {
-        sequence->table[i] = from->table[i];
-        cache->references[from->table[i]]++;
+    qsa_sequence model = *from;
+    model.frontier = at;
+    return qsa_sequence_adopt(cache, &model, from->table, out_seq);
+}
+
+/* Takes n pages and copies n others into them. A device may fail: `taken` says how many were taken. */
+static qsa_status copy_pages(qsa_cache *cache, const uint32_t *from, uint32_t n, uint32_t *to, uint32_t *taken)
+{
+    for (*taken = 0; *taken < n; ++*taken) {
+        to[*taken] = qsa_page_take(cache);
+        qsa_status status = qsa_page_copy(cache, from[*taken], to[*taken]);
+        if (status != QSA_OK) {
+            ++*taken;
+            return status;
+        }
     }
     return QSA_OK;
 }
@@ -194,23 +187,14 @@ qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
     if (out_seq == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "copy: NULL argument");
     QSA_TRY(check_free(cache, "copy", from->n_pages));
-    uint32_t slot;
-    QSA_TRY(qsa_sequence_vacant(cache, &slot));
-    qsa_seq seq_of_copy;
-    qsa_sequence *sequence = derive(cache, from, tokens_of(from), slot, &seq_of_copy);
-    const uint32_t pages = sequence->n_pages;
-    qsa_status status = QSA_OK;
-    for (sequence->n_pages = 0; sequence->n_pages < pages && status == QSA_OK; sequence->n_pages++) {
-        sequence->table[sequence->n_pages] = qsa_page_take(cache);
-        status = qsa_page_copy(cache, from->table[sequence->n_pages], sequence->table[sequence->n_pages]);
-    }
-    if (status != QSA_OK) {
-        qsa_sequence_trim(cache, sequence, 0);
-        sequence->open = false;
-        return status;
-    }
-    *out_seq = seq_of_copy;
-    return QSA_OK;
+    QSA_TRY(qsa_sequence_check_vacant(cache, 1));
+    uint32_t taken, *pages = cache->page_map;
+    qsa_status status = copy_pages(cache, from->table, from->n_pages, pages, &taken);
+    if (status == QSA_OK)
+        status = qsa_sequence_adopt(cache, from, pages, out_seq);
+    while (taken > 0) /* the copy has its own references */
+        qsa_page_drop(cache, pages[--taken]);
+    return status;
 }
 
 /* ---- compact ---- */

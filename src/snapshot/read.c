@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading: what the file claims is checked against itself and the cache; rows go into pages that nobody sees; then the
- * sequences are opened, which cannot fail. */
+/* Reading: what the file claims is checked against itself and the cache; rows go into pages that no sequence refers to;
+ * then the cache adopts the sequences. */
 #include "snapshot/config.h"
 #include "snapshot/content.h"
 #include "snapshot/source.h"
@@ -118,12 +118,7 @@ static qsa_status take_pages(restore *r)
     QSA_TRY(allocate_bytes(r, qsa_extent_limit(&r->layout), &r->rows));
     if (cache == NULL)
         return QSA_OK;
-    uint32_t vacant = 0;
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
-        vacant += !cache->sequences[slot].open;
-    if (r->content.n_sequences > vacant)
-        return qsa_fail(QSA_E_FULL, "snapshot: %" PRIu32 " sequences, %" PRIu32 " (of max_sequences) are free",
-                        r->content.n_sequences, vacant);
+    QSA_TRY(qsa_sequence_check_vacant(cache, r->content.n_sequences));
     if (r->content.n_extents > cache->n_free)
         return qsa_fail(QSA_E_FULL, "snapshot: %" PRIu32 " pages, %" PRIu32 " are free", r->content.n_extents,
                         cache->n_free);
@@ -272,6 +267,14 @@ static qsa_status read_all(restore *r, uint64_t model_digest)
 
 /* ---- the result ---- */
 
+static void free_result(qsa_snapshot *snapshot)
+{
+    const qsa_allocator *allocator = &snapshot->allocator;
+    qsa_release(allocator, snapshot->sections, snapshot->n_sections * sizeof(qsa_section));
+    qsa_release(allocator, snapshot->sequences, snapshot->n_sequences * sizeof(qsa_seq));
+    qsa_release(allocator, snapshot->infos, snapshot->n_sequences * sizeof(qsa_seq_info));
+}
+
 static qsa_status allocate_result(const restore *r, qsa_snapshot *out)
 {
     const qsa_allocator *allocator = r->source.allocator;
@@ -282,39 +285,35 @@ static qsa_status allocate_result(const restore *r, qsa_snapshot *out)
     out->infos = qsa_allocate(allocator, out->n_sequences * sizeof(qsa_seq_info));
     out->sections = qsa_allocate(allocator, out->n_sections * sizeof(qsa_section));
     if ((r->cache != NULL && out->sequences == NULL) || out->infos == NULL || out->sections == NULL) {
-        qsa_release(allocator, out->sequences, out->n_sequences * sizeof(qsa_seq));
-        qsa_release(allocator, out->infos, out->n_sequences * sizeof(qsa_seq_info));
-        qsa_release(allocator, out->sections, out->n_sections * sizeof(qsa_section));
+        free_result(out);
         return qsa_fail(QSA_E_MEMORY, "snapshot: no memory for the result");
     }
     return QSA_OK;
 }
 
-static void publish(restore *r, qsa_snapshot *out)
+/* Opens the sequences, all or none. */
+static qsa_status publish(restore *r, qsa_snapshot *out)
 {
-    qsa_cache *cache = r->cache;
-    const uint32_t *table = r->content.table;
-    uint32_t seen = 0, slot = 0;
-    for (uint32_t i = 0; i < r->content.n_sequences; i++) {
-        const qsa_file_sequence *from = &r->content.sequences[i];
-        while (cache->sequences[slot].open)
-            slot++;
-        out->sequences[i] = qsa_sequence_occupy(cache, slot);
-        qsa_sequence *sequence = &cache->sequences[slot];
-        sequence->anchor = from->anchor;
-        sequence->frontier = from->frontier;
-        sequence->frame = from->frame;
-        sequence->window = from->window;
-        sequence->first_slot = from->first_slot;
-        sequence->placed = from->placed;
-        for (uint32_t p = 0; p < from->n_pages; p++, table++) {
-            sequence->table[sequence->n_pages++] = page_of(r, *table);
-            if (*table == seen)
-                seen++; /* the reference that it was taken with */
-            else
-                cache->references[page_of(r, *table)]++;
+    qsa_content *c = &r->content;
+    const uint32_t *pages = c->table;
+    for (uint32_t i = 0; i < c->n_table; i++) /* from here on the table names pages */
+        c->table[i] = page_of(r, c->table[i]);
+    for (uint32_t n = 0; n < c->n_sequences; pages += c->sequences[n++].n_pages) {
+        const qsa_file_sequence *from = &c->sequences[n];
+        const qsa_sequence model = {.anchor = from->anchor,
+                                    .frontier = from->frontier,
+                                    .frame = from->frame,
+                                    .window = from->window,
+                                    .first_slot = from->first_slot,
+                                    .placed = from->placed};
+        qsa_status status = qsa_sequence_adopt(r->cache, &model, pages, &out->sequences[n]);
+        if (status != QSA_OK) {
+            while (n > 0)
+                qsa_sequence_close(r->cache, &r->cache->sequences[out->sequences[--n].slot]);
+            return status;
         }
     }
+    return QSA_OK;
 }
 
 static void describe(const restore *r, qsa_snapshot *out)
@@ -341,9 +340,12 @@ static void describe(const restore *r, qsa_snapshot *out)
     out->config.max_sequences = out->config.max_step_tokens = out->config.max_parts = 0;
 }
 
+/* Sequences that were opened have references of their own to the pages. */
 static void free_restore(restore *r)
 {
     const qsa_allocator *allocator = r->source.allocator;
+    while (r->n_pages > 0)
+        qsa_page_drop(r->cache, page_of(r, --r->n_pages));
     qsa_bytes_free(allocator, &r->sequences);
     qsa_bytes_free(allocator, &r->table);
     qsa_bytes_free(allocator, &r->extents);
@@ -351,12 +353,23 @@ static void free_restore(restore *r)
     qsa_bytes_free(allocator, &r->rows);
 }
 
-static void undo(restore *r)
+static void free_sections(const qsa_allocator *allocator, const qsa_section *sections, uint32_t n)
 {
-    while (r->n_pages > 0)
-        qsa_page_drop(r->cache, page_of(r, --r->n_pages));
-    for (uint32_t i = 0; i < r->n_sections; i++)
-        qsa_release(r->source.allocator, (void *)(uintptr_t)r->sections[i].data, r->sections[i].size_bytes);
+    for (uint32_t i = 0; i < n; i++)
+        qsa_release(allocator, (void *)(uintptr_t)sections[i].data, sections[i].size_bytes);
+}
+
+/* Everything that can fail, publishing last. */
+static qsa_status restore_all(restore *r, uint64_t model_digest, qsa_status (*at_end)(void *context), qsa_snapshot *out)
+{
+    QSA_TRY(read_all(r, model_digest));
+    if (at_end != NULL)
+        QSA_TRY(at_end(r->source.reader->context));
+    QSA_TRY(allocate_result(r, out));
+    qsa_status status = r->cache == NULL ? QSA_OK : publish(r, out);
+    if (status != QSA_OK)
+        free_result(out);
+    return status;
 }
 
 qsa_status qsa_snapshot_restore(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,
@@ -370,18 +383,12 @@ qsa_status qsa_snapshot_restore(qsa_cache *cache, uint64_t model_digest, const q
     qsa_hash_begin(&r.source.whole);
     qsa_hash_begin(&r.source.section);
     qsa_snapshot out = {0};
-    qsa_status status = read_all(&r, model_digest);
-    if (status == QSA_OK && at_end != NULL)
-        status = at_end(reader->context);
-    if (status == QSA_OK)
-        status = allocate_result(&r, &out);
+    qsa_status status = restore_all(&r, model_digest, at_end, &out);
     if (status == QSA_OK) {
-        if (cache != NULL)
-            publish(&r, &out);
         describe(&r, &out);
         *out_snapshot = out;
     } else {
-        undo(&r);
+        free_sections(r.source.allocator, r.sections, r.n_sections);
     }
     free_restore(&r);
     return status;
@@ -403,11 +410,7 @@ void qsa_snapshot_free(qsa_snapshot *snapshot)
 {
     if (snapshot == NULL)
         return;
-    for (uint32_t i = 0; i < snapshot->n_sections; i++)
-        qsa_release(&snapshot->allocator, (void *)(uintptr_t)snapshot->sections[i].data,
-                    snapshot->sections[i].size_bytes);
-    qsa_release(&snapshot->allocator, snapshot->sections, snapshot->n_sections * sizeof(qsa_section));
-    qsa_release(&snapshot->allocator, snapshot->sequences, snapshot->n_sequences * sizeof(qsa_seq));
-    qsa_release(&snapshot->allocator, snapshot->infos, snapshot->n_sequences * sizeof(qsa_seq_info));
+    free_sections(&snapshot->allocator, snapshot->sections, (uint32_t)snapshot->n_sections);
+    free_result(snapshot);
     *snapshot = (qsa_snapshot){0};
 }

@@ -157,7 +157,7 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
     if (n > cache->config.max_step_tokens)
         return qsa_fail(QSA_E_LIMIT, "begin: %zu entries, more than %" PRIu32 " tokens (max_step_tokens)", n,
                         cache->config.max_step_tokens);
-    qsa_step *step = cache->step;
+    qsa_step *step = qsa_step_of(cache);
     step->stamp++;
     step->batch.n_entries = (uint32_t)n;
     step->batch.n_tokens = 0;

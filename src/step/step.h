@@ -63,8 +63,11 @@ struct qsa_step {
     qsa_device_failure failure;
 };
 
-/* Carves the step and its arrays. config passed qsa_shape_check. Returns NULL while measuring. */
-struct qsa_step *qsa_step_carve(qsa_carve *carve, const qsa_config *config);
+/* The one step of a cache. */
+static inline struct qsa_step *qsa_step_of(const qsa_cache *cache)
+{
+    return cache->step_memory;
+}
 
 /* The announced layer wants no output: its tokens are stored, and later phases do nothing. */
 static inline bool qsa_stores_only(const struct qsa_step *step)

@@ -78,7 +78,7 @@ static void poison_part(const qsa_cache *cache, const qsa_part *part)
 
 static void poison_step(const qsa_cache *cache)
 {
-    struct qsa_step *step = cache->step;
+    struct qsa_step *step = qsa_step_of(cache);
     const size_t tokens = cache->config.max_step_tokens;
     memset(step->entries, 0xff, tokens * sizeof *step->entries);
     memset(step->batch_entries, 0xff, tokens * sizeof *step->batch_entries);
