@@ -5,11 +5,11 @@
 #include "console/device_option.h"
 #include "console/engine_options.h"
 #include "console/memory.h"
-#include "console/model_config.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
+#include <qsa_engine.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static uint32_t last_depth(const bench_request *r)
 
 static bool has_room(const whole *w)
 {
-    qsa_config config = model_config(&w->info);
+    qsa_config config = w->info.qsa;
     qsa_memory_plan plan;
     config.kv_type = w->r->kv;
     config.capacity_tokens = (uint64_t)last_depth(w->r) + BENCH_CHUNK;
@@ -265,7 +265,7 @@ static bool draw(const whole *w)
         curves.decode_limit[i] = curves.prefill_limit[i] = NAN;
     }
     snprintf(which, sizeof which, "%s: %" PRIu32 " layers, %" PRIu32 " of them QSA", w->info.architecture,
-             w->info.layers, w->info.qsa_layers);
+             w->info.layers, w->info.qsa.layers);
     return bench_draw(w->r, w->printer.isa, which, &curves);
 }
 
@@ -274,7 +274,7 @@ static bool measure(whole *w)
     char title[256];
     snprintf(title, sizeof title,
              "%s, %" PRIu32 " layers, %" PRIu32 " of them QSA, %s; K/V %s, device %s, kernels %s, threads %" PRIu32,
-             w->info.architecture, w->info.layers, w->info.qsa_layers, w->info.main_type, w->printer.kv,
+             w->info.architecture, w->info.layers, w->info.qsa.layers, w->info.main_type, w->printer.kv,
              w->printer.device, w->printer.isa, w->r->threads);
     bench_print_head(&w->printer, title);
     for (size_t i = 0; i < w->r->n_depths; i++) {

@@ -2,7 +2,6 @@
 /* qsa inspect: what QSA needs to know about a model file, on one screen. */
 #include "cli/commands.h"
 #include "console/engine_options.h"
-#include "console/model_config.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -26,7 +25,7 @@ static qsa_status gather(const qsa_model *model, const char *path, report *out_r
 {
     report r = {.path = path};
     qsa_model_get_info(model, &r.info);
-    qsa_config config = model_config(&r.info);
+    qsa_config config = r.info.qsa;
     config.capacity_tokens = r.info.context;
     qsa_status status = qsa_plan_memory(&config, &r.plan);
     if (status != QSA_OK)
@@ -96,10 +95,11 @@ static void print_rotation(const qsa_model_info *info)
 {
     printf("rotation   theta %.9g on the first %" PRIu32 " dimensions, sections %" PRIu32 " %" PRIu32 " %" PRIu32
            "; eps %g\n",
-           (double)info->theta, info->rotary_dim, info->sections[0], info->sections[1], info->sections[2],
-           (double)info->eps);
-    if (info->yarn.factor > 0)
-        printf("YaRN       factor %g from %g tokens\n", (double)info->yarn.factor, (double)info->yarn.original_context);
+           (double)info->qsa.theta, info->qsa.rotary_dim, info->qsa.sections[0], info->qsa.sections[1],
+           info->qsa.sections[2], (double)info->qsa.eps);
+    if (info->qsa.yarn.factor > 0)
+        printf("YaRN       factor %g from %g tokens\n", (double)info->qsa.yarn.factor,
+               (double)info->qsa.yarn.original_context);
     else
         printf("YaRN       none\n");
 }
@@ -109,11 +109,12 @@ static void print_attention(const report *r)
     const qsa_model_info *info = &r->info;
     printf("QSA        %" PRIu32 " of %" PRIu32 " layers; %" PRIu32 " query heads share %" PRIu32
            " key/value heads of %" PRIu32 "\n",
-           info->qsa_layers, info->layers, info->q_heads, info->kv_heads, info->head_dim);
+           info->qsa.layers, info->layers, info->qsa.q_heads, info->qsa.kv_heads, info->qsa.head_dim);
     printf("indexer    %" PRIu32 " heads of %" PRIu32 "; groups of %" PRIu32 " tokens (ratio), the best %" PRIu32
            " are kept (budget %" PRIu32 " tokens)\n",
-           info->index_heads, info->index_dim, info->ratio, info->budget / info->ratio, info->budget);
-    printf("sparse     from %" PRIu32 " tokens on; dense, bit for bit, below\n", info->budget + info->ratio);
+           info->qsa.index_heads, info->qsa.index_dim, info->qsa.ratio, info->qsa.budget / info->qsa.ratio,
+           info->qsa.budget);
+    printf("sparse     from %" PRIu32 " tokens on; dense, bit for bit, below\n", info->qsa.budget + info->qsa.ratio);
     print_rotation(info);
 }
 
@@ -168,13 +169,14 @@ static json_t *json_of_model(const qsa_model_info *info)
 static json_t *json_of_attention(const qsa_model_info *info)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:[I, I, I], s:f, s:f, s:o}", "qsa_layers",
-                     (json_int_t)info->qsa_layers, "q_heads", (json_int_t)info->q_heads, "kv_heads",
-                     (json_int_t)info->kv_heads, "head_dim", (json_int_t)info->head_dim, "index_heads",
-                     (json_int_t)info->index_heads, "index_dim", (json_int_t)info->index_dim, "budget",
-                     (json_int_t)info->budget, "ratio", (json_int_t)info->ratio, "ratios_missing",
-                     (int)info->ratios_missing, "rotary_dim", (json_int_t)info->rotary_dim, "sections",
-                     (json_int_t)info->sections[0], (json_int_t)info->sections[1], (json_int_t)info->sections[2],
-                     "theta", (double)info->theta, "eps", (double)info->eps, "yarn", json_of_yarn(&info->yarn));
+                     (json_int_t)info->qsa.layers, "q_heads", (json_int_t)info->qsa.q_heads, "kv_heads",
+                     (json_int_t)info->qsa.kv_heads, "head_dim", (json_int_t)info->qsa.head_dim, "index_heads",
+                     (json_int_t)info->qsa.index_heads, "index_dim", (json_int_t)info->qsa.index_dim, "budget",
+                     (json_int_t)info->qsa.budget, "ratio", (json_int_t)info->qsa.ratio, "ratios_missing",
+                     (int)info->ratios_missing, "rotary_dim", (json_int_t)info->qsa.rotary_dim, "sections",
+                     (json_int_t)info->qsa.sections[0], (json_int_t)info->qsa.sections[1],
+                     (json_int_t)info->qsa.sections[2], "theta", (double)info->qsa.theta, "eps", (double)info->qsa.eps,
+                     "yarn", json_of_yarn(&info->qsa.yarn));
 }
 
 static json_t *json_of_memory(const report *r)

@@ -123,7 +123,7 @@ void engine_print_summary(const qsa_context *context, const qsa_model_info *info
             engine_bytes(stats.plan.total_bytes, cache), engine_bytes(stats.state_bytes, state),
             engine_bytes(stats.compute_bytes, graph), engine_bytes(info->file_bytes, weights),
             engine_bytes(info->copied_bytes, copies), engine_bytes(planned, all), engine_bytes(peak_bytes(), peak));
-    const uint64_t attended = stats.counters.k_rows_read / info->kv_heads;
+    const uint64_t attended = stats.counters.k_rows_read / info->qsa.kv_heads;
     if (stats.visible_tokens > 0)
         fprintf(stderr, "attention %.2f %% of the tokens visible (%" PRIu64 " of %" PRIu64 "); kernels %s\n",
                 100 * (double)attended / (double)stats.visible_tokens, attended, stats.visible_tokens, stats.isa);

@@ -3,12 +3,12 @@
  * README. All sequences of a case run in one batch; a tap compares each QSA layer while it is computed. */
 #include "console/device_option.h"
 #include "console/memory.h"
-#include "console/model_config.h"
 #include "console/utf8.h"
 #include "verify/feed.h"
 #include "verify/verify.h"
 
 #include <math.h>
+#include <qsa_engine.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ static bool open_model(model_case *m, const golden_folder *folder, const char *f
     if (!is_open)
         return false;
     qsa_model_get_info(m->model, &m->info);
-    m->config = model_config(&m->info);
+    m->config = m->info.qsa;
     return report_call(m->r, qsa_rotary_init(&m->config, &m->rotary), "rotary table");
 }
 
@@ -197,7 +197,7 @@ static void compare_selection(const tapped *t)
     const int32_t *fragile = golden_integers(m->header, layer_name(t->s, t->layer, "fragile", name), rows, &m->error);
     if (m->error.text[0])
         return; /* said at the end of the batch */
-    uint32_t *groups = memory_new(m->info.budget / m->info.ratio, sizeof *groups), n;
+    uint32_t *groups = memory_new(m->info.qsa.budget / m->info.qsa.ratio, sizeof *groups), n;
     if (report_call(m->r, qsa_step_selection(t->step, t->token, groups, &n), "selection") && !fragile[t->offset])
         report_numbers(m->r, layer_name(t->s, t->layer, "selected, token", name), t->offset,
                        (const uint32_t *)recorded.values->integers + recorded.begin[t->offset],
@@ -273,7 +273,7 @@ static void compare_token(const tapped *t)
 static bool find_norms(const model_case *m, uint32_t layer, qsa_norm_weights *out)
 {
     uint32_t found;
-    for (uint32_t i = 0; i < m->info.qsa_layers; i++)
+    for (uint32_t i = 0; i < m->info.qsa.layers; i++)
         if (qsa_model_get_norms(m->model, i, &found, out) == QSA_OK && found == layer)
             return true;
     return false;
@@ -469,7 +469,7 @@ static void replay_index(model_case *m, uint32_t layer, const qsa_norm_weights *
 
 static void replay_bf16(model_case *m)
 {
-    for (uint32_t i = 0; i < m->info.qsa_layers; i++) {
+    for (uint32_t i = 0; i < m->info.qsa.layers; i++) {
         uint32_t layer;
         qsa_norm_weights norms;
         if (engine_ok(m, qsa_model_get_norms(m->model, i, &layer, &norms)))

@@ -244,7 +244,7 @@ int main(int argc, char **argv)
         fail("usage: compare_ours MODEL TEXT THREADS CONTEXT STATES, or compare_ours ledger FILE TOKENS");
     ours o = {0};
     open_ours(&o, argv + 1);
-    printf("%zu %016" PRIx64 " %" PRIu32 "\n", o.count, hash_tokens(&o), o.info.qsa_layers);
+    printf("%zu %016" PRIx64 " %" PRIu32 "\n", o.count, hash_tokens(&o), o.info.qsa.layers);
     fflush(stdout);
     take_commands(&o);
     close_ours(&o);

@@ -37,12 +37,9 @@ typedef struct qsa_model_info {
     const char *name;         /* general.name, "" if none */
     const char *architecture; /* "qwen4exp" */
     const char *tokenizer;    /* tokenizer.ggml.pre */
-    uint32_t layers, qsa_layers;
+    uint32_t layers;
     uint32_t embedding, context, vocabulary;
-    uint32_t q_heads, kv_heads, head_dim, index_heads, index_dim, budget, ratio;
-    uint32_t rotary_dim, sections[3];
-    float theta, eps;
-    qsa_yarn yarn;
+    qsa_config qsa; /* of its QSA layers: shape, rotary table and eps; all else at the defaults of qsa_config_init */
     uint32_t experts, experts_used, streams, ngram_layers;
     uint32_t shards;
     uint64_t file_bytes, tensor_count, parameter_count;

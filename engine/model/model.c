@@ -35,22 +35,10 @@ static void describe_shape(const model_shape *s, qsa_model_info *info)
 {
     info->architecture = "qwen4exp";
     info->layers = s->layers;
-    info->qsa_layers = s->qsa_layers;
     info->embedding = s->embedding;
     info->context = s->context;
     info->vocabulary = s->vocabulary;
-    info->q_heads = s->qsa.q_heads;
-    info->kv_heads = s->qsa.kv_heads;
-    info->head_dim = s->qsa.head_dim;
-    info->index_heads = s->qsa.index_heads;
-    info->index_dim = s->qsa.index_dim;
-    info->budget = s->qsa.budget;
-    info->ratio = s->qsa.ratio;
-    info->rotary_dim = s->qsa.rotary_dim;
-    memcpy(info->sections, s->qsa.sections, sizeof info->sections);
-    info->theta = s->qsa.theta;
-    info->eps = s->eps;
-    info->yarn = s->qsa.yarn;
+    info->qsa = s->qsa;
     info->experts = s->experts;
     info->experts_used = s->experts_used;
     info->streams = s->streams;

@@ -37,9 +37,9 @@ static void take_layer(void *user, uint32_t layer, uint32_t tokens, const qsa_te
     (void)layer, (void)tensors, (void)step;
     outcome *o = user;
     for (uint32_t t = 0; output->data != NULL && t < tokens; t++)
-        for (uint32_t h = 0; h < info.q_heads; h++)
+        for (uint32_t h = 0; h < info.qsa.q_heads; h++)
             qsa_hash_add(&o->hash, output->data + t * output->token_stride + h * output->head_stride,
-                         info.head_dim * sizeof(float));
+                         info.qsa.head_dim * sizeof(float));
 }
 
 static void answer(qsa_model *model, qsa_session *session, const char *question, outcome *o, int32_t *text)

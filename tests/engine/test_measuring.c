@@ -161,15 +161,15 @@ static void the_last_layer_answers_only_where_logits_are_wanted(void **state)
     const qsa_context_stats all = stats_of_run(false, expected), some = stats_of_run(true, found);
     test_same_floats("logits of the last token", expected + (size_t)(TOKENS - 1) * vocabulary, found, vocabulary);
     const uint64_t pairs = TOKENS * (TOKENS + 1) / 2, unasked = 64 * 65 / 2;
-    assert_int_equal(all.visible_tokens, info.qsa_layers * pairs);
-    assert_int_equal(some.visible_tokens, info.qsa_layers * pairs - unasked);
+    assert_int_equal(all.visible_tokens, info.qsa.layers * pairs);
+    assert_int_equal(some.visible_tokens, info.qsa.layers * pairs - unasked);
     assert_int_equal(some.counters.keys_pooled, all.counters.keys_pooled);
     /* How many tokens a query attends to depends on its position only: each layer has the same number. */
     uint64_t rows = 0;
     for (int64_t i = 0; i < 64; i++) {
         qsa_view view;
-        assert_int_equal(qsa_run_view(0, i, info.ratio, info.budget, 0, &view), QSA_OK);
-        rows += view.attended * info.kv_heads;
+        assert_int_equal(qsa_run_view(0, i, info.qsa.ratio, info.qsa.budget, 0, &view), QSA_OK);
+        rows += view.attended * info.qsa.kv_heads;
     }
     assert_int_equal(some.counters.k_rows_read, all.counters.k_rows_read - rows);
     free(expected);
@@ -223,7 +223,7 @@ static void a_filled_session_goes_on(void **state)
     model_feed_all(model, context, session, tokens, TOKENS, 64, logits);
     qsa_context_get_stats(context, &after);
     /* Every query of every layer had the filled groups to choose from. */
-    assert_true(after.counters.groups_scored >= (uint64_t)info.qsa_layers * TOKENS * (DEPTH / info.ratio));
+    assert_true(after.counters.groups_scored >= (uint64_t)info.qsa.layers * TOKENS * (DEPTH / info.qsa.ratio));
     assert_true(isfinite(logits[0]) && isfinite(logits[(size_t)TOKENS * vocabulary - 1]));
     free(logits);
     qsa_context_destroy(context);

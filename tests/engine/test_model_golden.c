@@ -279,7 +279,7 @@ static void zero_ratios_are_the_released_ratio_and_said(void **state)
     assert_false(info.ratios_missing);
     qsa_model_get_info(zero, &info);
     assert_true(info.ratios_missing);
-    assert_int_equal(info.ratio, 4);
+    assert_int_equal(info.qsa.ratio, 4);
     int32_t tokens[100];
     for (int i = 0; i < 100; i++)
         tokens[i] = i * 7 % 500;

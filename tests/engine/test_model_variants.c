@@ -193,11 +193,11 @@ static void yarn_keys_reach_libqsa(void **state)
     model_ok(open_with_scaling("yarn", &model));
     qsa_model_info info;
     qsa_model_get_info(model, &info);
-    assert_true(info.yarn.factor == 4.0f);
-    assert_true(info.yarn.original_context == 2048.0f);
-    assert_true(info.yarn.beta_fast == 24.0f);
-    assert_true(info.yarn.beta_slow == 1.0f);
-    assert_true(info.yarn.attention_factor == 1.25f);
+    assert_true(info.qsa.yarn.factor == 4.0f);
+    assert_true(info.qsa.yarn.original_context == 2048.0f);
+    assert_true(info.qsa.yarn.beta_fast == 24.0f);
+    assert_true(info.qsa.yarn.beta_slow == 1.0f);
+    assert_true(info.qsa.yarn.attention_factor == 1.25f);
     float *plain = run(without, TOKENS), *scaled = run(model, TOKENS);
     const size_t last = (size_t)(TOKENS - 1) * info.vocabulary;
     assert_memory_not_equal(plain + last, scaled + last, info.vocabulary * sizeof *plain);

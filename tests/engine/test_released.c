@@ -149,21 +149,21 @@ static void info_says_the_released_widths(void **state)
         uint64_t found, expected;
     } facts[] = {
         {"layers", i.layers, 4},
-        {"qsa_layers", i.qsa_layers, 1},
+        {"qsa_layers", i.qsa.layers, 1},
         {"embedding", i.embedding, 2560},
         {"context", i.context, 262144},
         {"vocabulary", i.vocabulary, 1024},
-        {"q_heads", i.q_heads, 24},
-        {"kv_heads", i.kv_heads, 2},
-        {"head_dim", i.head_dim, 256},
-        {"index_heads", i.index_heads, 4},
-        {"index_dim", i.index_dim, 128},
-        {"budget", i.budget, 2048},
-        {"ratio", i.ratio, 4},
-        {"rotary_dim", i.rotary_dim, 64},
-        {"sections[0]", i.sections[0], 11},
-        {"sections[1]", i.sections[1], 11},
-        {"sections[2]", i.sections[2], 10},
+        {"q_heads", i.qsa.q_heads, 24},
+        {"kv_heads", i.qsa.kv_heads, 2},
+        {"head_dim", i.qsa.head_dim, 256},
+        {"index_heads", i.qsa.index_heads, 4},
+        {"index_dim", i.qsa.index_dim, 128},
+        {"budget", i.qsa.budget, 2048},
+        {"ratio", i.qsa.ratio, 4},
+        {"rotary_dim", i.qsa.rotary_dim, 64},
+        {"sections[0]", i.qsa.sections[0], 11},
+        {"sections[1]", i.qsa.sections[1], 11},
+        {"sections[2]", i.qsa.sections[2], 10},
         {"experts", i.experts, 10},
         {"experts_used", i.experts_used, 10},
         {"streams", i.streams, 4},
@@ -177,7 +177,7 @@ static void info_says_the_released_widths(void **state)
                      (unsigned long long)facts[f].expected);
     assert_string_equal(i.main_type, "q8_0");
     assert_string_equal(i.tokenizer, "qwen35");
-    assert_true(i.theta == 1e7f && i.eps == 1e-6f);
+    assert_true(i.qsa.theta == 1e7f && i.qsa.eps == 1e-6f);
     qsa_model_close(model);
 }
 
