@@ -18,7 +18,7 @@ configure = cmake --preset $(1) $(CMAKE_ARGS) >/dev/null
 compile = cmake --build $(call build_folder,$(1)) -j $(JOBS)
 ctest = ctest --test-dir $(call build_folder,$(1)) -j $(JOBS) --output-on-failure --no-tests=error $(TEST_ARGS)
 
-.PHONY: all run test help asan tsan fuzz soak bench compare tidy format check install clean
+.PHONY: all run test help asan tsan fuzz soak bench compare tidy format check install package clean
 .DEFAULT_GOAL := all
 
 all: ## build everything; the program is build/qsa
@@ -90,6 +90,13 @@ install: ## build and install program, library, headers and manual under PREFIX 
 	@$(call configure,$(PRESET))
 	@$(call compile,$(PRESET)) --target qsa qsa_shared qsa_program
 	@cmake --install $(call build_folder,$(PRESET)) --prefix $(PREFIX)
+
+package: ## write a .deb into the build folder
+	@tools/setup.sh package
+	@$(call configure,$(PRESET))
+	@$(call compile,$(PRESET)) --target qsa qsa_shared qsa_program
+	@cd $(call build_folder,$(PRESET)) && cpack >cpack.log || { cat cpack.log; exit 1; }
+	@ls $(call build_folder,$(PRESET))/*.deb
 
 clean: ## remove what was built (the fetched ggml sources stay in the cache folder)
 	rm -rf build build-*/

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Installs what the build lacks, on Debian and its relatives, and says what.
 #
-# usage: tools/setup.sh [build|test|check|fuzz|ci]
+# usage: tools/setup.sh [build|test|check|fuzz|package|ci]
 #
 #   build   what `make` and `make run` need (the default)
 #   test    an OpenCL device as well: PoCL, which runs on the processor
 #   check   clang-format and clang-tidy as well
 #   fuzz    clang with its sanitizers and libFuzzer as well
+#   package what writes a .deb as well
 #   ci      everything that .ci/run needs: clang, valgrind, the cross compiler and qemu-user as well
 #
 # Silent when nothing is missing. Without the right to install it prints the one line to run and exits with 1.
@@ -89,7 +90,15 @@ need_fuzz() {
     need libclang-rt-dev libfuzzer
 }
 
+need_package() {
+    need_build
+    need dpkg-dev command -v dpkg-shlibdeps
+    need file command -v file
+}
+
 need_ci() {
+    need_package
+    need debootstrap command -v debootstrap
     need_check
     need_test
     need clang command -v clang
@@ -109,9 +118,10 @@ build) need_build ;;
 test) need_test ;;
 check) need_check ;;
 fuzz) need_fuzz ;;
+package) need_package ;;
 ci) need_ci ;;
 *)
-    echo "setup: unknown argument '$what'; use build, test, check, fuzz or ci" >&2
+    echo "setup: unknown argument '$what'; use build, test, check, fuzz, package or ci" >&2
     exit 2
     ;;
 esac
