@@ -73,6 +73,8 @@ typedef void ops_residual_fn(const ops_residual *op, ops_range rows);
 
 /* ---- convolution ---- */
 
+enum { OPS_MOST_TAPS = 64 };
+
 /* out = silu of the causal depthwise convolution of x along the tokens of one sequence: tap k of token t multiplies
  * token t - (taps - 1 - k) * dilation. The tokens before the first are `tail`, oldest first. Unit: a channel. */
 typedef struct ops_conv {

@@ -137,7 +137,7 @@ static void delta(const ops_delta *op, ops_range blocks)
         float *after = op->after + block * op->dim * OPS_STATE_COLUMNS;
         for (size_t c = 0; c < OPS_STATE_COLUMNS; c++) {
             const size_t column = head * op->dim + first + c;
-            const int is_there = first + c < op->dim;
+            const bool is_there = first + c < op->dim;
             for (size_t t = 0; t < op->tokens; t++) {
                 const float v = is_there ? op->v[t * op->stride + column] : 0.0f;
                 const float o = delta_step(op, t, head, v, t == 0 ? before + c : after + c, after + c);

@@ -7,6 +7,11 @@
 #include "ops/elementary.h"
 #include "ops/ops.h"
 
+#include <stdbool.h>
+
+/* A function that is a template: its constant arguments are known wherever it is called. */
+#define OPS_INLINE static inline __attribute__((always_inline))
+
 extern const ops_table ops_table_scalar, ops_table_avx2, ops_table_avx512, ops_table_neon;
 
 /* A table of the functions of the file that it stands in. */

@@ -7,8 +7,24 @@
 #include <string.h>
 
 /* The better, the later. */
-static const ops_table *const tables[] = {&ops_table_scalar};
-static const qsa_isa isas[] = {{"scalar", QSA_CPU_BASELINE}};
+static const ops_table *const tables[] = {
+    &ops_table_scalar,
+#if defined(__x86_64__)
+    &ops_table_avx2,
+    &ops_table_avx512,
+#elif defined(__aarch64__)
+    &ops_table_neon,
+#endif
+};
+static const qsa_isa isas[] = {
+    {"scalar", QSA_CPU_BASELINE},
+#if defined(__x86_64__)
+    {"avx2", QSA_CPU_AVX2},
+    {"avx512", QSA_CPU_AVX512},
+#elif defined(__aarch64__)
+    {"neon", QSA_CPU_BASELINE},
+#endif
+};
 
 enum { TABLE_COUNT = sizeof tables / sizeof tables[0] };
 
