@@ -5,7 +5,13 @@
 #include "base/isa.h"
 
 /* From the definition to the best. */
+#if defined(__x86_64__)
+#define FOR_EACH_TABLE(DO)                                                                                             \
+    DO(scalar, "scalar", QSA_CPU_BASELINE)                                                                             \
+    DO(avx512_vnni, "avx512", QSA_CPU_AVX512 | QSA_CPU_AVX512_VNNI)
+#else
 #define FOR_EACH_TABLE(DO) DO(scalar, "scalar", QSA_CPU_BASELINE)
+#endif
 
 #define DECLARE(table, isa, needs) extern const qsa_products qsa_products_##table;
 FOR_EACH_TABLE(DECLARE)

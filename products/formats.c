@@ -86,15 +86,14 @@ static void unpack_q8_0(const uint8_t *p, size_t j, qsa_run *out)
     set_scale(out, f16_at(p), 0.0f);
 }
 
-static const int8_t levels_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-/* E2M1 numbers, doubled. */
-static const int8_t levels_fp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+const int8_t qsa_levels_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+const int8_t qsa_levels_fp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static void unpack_iq4_nl(const uint8_t *p, size_t j, qsa_run *out)
 {
     (void)j;
     for (size_t i = 0; i < QSA_RUN; i++)
-        out->w[i] = levels_iq4[nibble(p + 2, i)];
+        out->w[i] = qsa_levels_iq4[nibble(p + 2, i)];
     set_scale(out, f16_at(p), 0.0f);
 }
 
@@ -108,7 +107,7 @@ static void unpack_mxfp4(const uint8_t *p, size_t j, qsa_run *out)
 {
     (void)j;
     for (size_t i = 0; i < QSA_RUN; i++)
-        out->w[i] = levels_fp4[nibble(p + 1, i)];
+        out->w[i] = qsa_levels_fp4[nibble(p + 1, i)];
     set_scale(out, half_of_e8m0(p[0]), 0.0f);
 }
 
@@ -126,7 +125,7 @@ static void unpack_nvfp4(const uint8_t *p, size_t j, qsa_run *out)
 {
     for (size_t i = 0; i < QSA_RUN; i++) {
         const uint8_t *codes = p + 4 + 8 * (2 * j + i / 16);
-        out->w[i] = levels_fp4[codes[i % 8] >> (i % 16 / 8 * 4) & 15];
+        out->w[i] = qsa_levels_fp4[codes[i % 8] >> (i % 16 / 8 * 4) & 15];
     }
     for (size_t h = 0; h < 2; h++)
         set_half_scale(out, h, half_of_ue4m3(p[2 * j + h]));
@@ -205,7 +204,7 @@ static void unpack_q6_K(const uint8_t *p, size_t j, qsa_run *out)
 static void unpack_iq4_xs(const uint8_t *p, size_t j, qsa_run *out)
 {
     for (size_t i = 0; i < QSA_RUN; i++)
-        out->w[i] = levels_iq4[nibble(p + 8 + 16 * j, i)];
+        out->w[i] = qsa_levels_iq4[nibble(p + 8 + 16 * j, i)];
     int scale = (p[4 + j / 2] >> (j % 2 * 4) & 15) | (u16_at(p + 2) >> (2 * j) & 3) << 4;
     set_scale(out, f16_at(p) * (float)(scale - 32), 0.0f);
 }

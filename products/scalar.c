@@ -9,31 +9,23 @@
 
 static void quantise_block(const float *x, qsa_column_block *out)
 {
-    *out = (qsa_column_block){.scale = 0.0f};
     uint32_t largest = 0;
     for (size_t i = 0; i < QSA_RUN; i++) {
         uint32_t magnitude = qsa_f32_bits(x[i]) & 0x7fffffffu;
         largest = magnitude > largest ? magnitude : largest;
     }
     float a = qsa_f32_from_bits(largest);
-    if (!isfinite(a))
-        out->scale = out->scaled_sum = out->scaled_half_sum[0] = out->scaled_half_sum[1] = NAN;
-    if (!isfinite(a) || a < 0x1p-100f)
+    if (!(a >= 0x1p-100f && a < INFINITY)) {
+        qsa_quantise_unusual(a, out);
         return;
-
+    }
     int32_t half_sum[2] = {0, 0};
     float inverse = 127.0f / a;
     for (size_t i = 0; i < QSA_RUN; i++) {
-        out->q[i] = (int8_t)rintf(x[i] * inverse);
+        out->q[i] = (int8_t)rintf(x[i] * inverse); /* never beyond 127 */
         half_sum[i / QSA_HALF_RUN] += out->q[i];
     }
-    out->scale = a / 127.0f;
-    out->scaled_sum = out->scale * (float)(half_sum[0] + half_sum[1]);
-    out->bias = -128 * (half_sum[0] + half_sum[1]);
-    for (size_t h = 0; h < 2; h++) {
-        out->scaled_half_sum[h] = out->scale * (float)half_sum[h];
-        out->half_bias[h] = -128 * half_sum[h];
-    }
+    qsa_finish_block(a, half_sum[0], half_sum[1], out);
 }
 
 void qsa_quantise_scalar(const qsa_columns *columns, size_t c)

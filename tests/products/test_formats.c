@@ -2,8 +2,8 @@
 /* Every format of the table is read as ggml reads it, to the last bit. */
 #include "support.h"
 
-#include "differential/random_values.h"
 #include "products/products.h"
+#include "random_values.h"
 
 #include <ggml.h>
 #include <math.h>
