@@ -3,37 +3,39 @@
 
 #include "console/clock.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 /* ---- running ---- */
 
-static const double MOST_MOVED = 0.1;
-static const double PATIENCE = 1.5; /* times the seconds, while something has too few blocks that were kept */
+static const double MAX_CHANGE = 0.1; /* of the probe's rate */
+static const double PATIENCE = 1.5;   /* times the seconds, while an item has too few kept blocks */
 
-/* The last probe, which is also the first of the next block if that has the same kind and threads. */
+/* The probe after a block is also the one before the next, if kind and threads are the same. */
 typedef struct probed {
     probe_kind kind;
-    const crew *crew; /* NULL: none yet */
+    uint32_t threads; /* 0: none yet */
     double rate;
 } probed;
 
 static double rate_before(const probe *p, const bench_item *item, const probed *last)
 {
-    const bool is_same = last->crew == item->crew && last->kind == item->kind;
-    return is_same ? last->rate : probe_rate(p, item->kind, item->crew);
+    const bool is_same = last->threads == item->threads && last->kind == item->kind;
+    return is_same ? last->rate : probe_rate(p, item->kind, item->threads);
 }
 
 static bool run_block(const probe *p, bench_item *item, probed *last)
 {
+    assert(item->threads > 0 && item->blocks < BENCH_MAX_BLOCKS);
     bench_sample *s = &item->samples[item->blocks++];
     const double before = rate_before(p, item, last);
     if (!item->run(item, s))
         return false;
-    const double after = probe_rate(p, item->kind, item->crew);
+    const double after = probe_rate(p, item->kind, item->threads);
     s->rate = (before + after) / 2;
-    s->is_kept = fabs(after - before) <= MOST_MOVED * fmax(before, after);
-    *last = (probed){item->kind, item->crew, after};
+    s->is_kept = fabs(after - before) <= MAX_CHANGE * fmax(before, after);
+    *last = (probed){item->kind, item->threads, after};
     return true;
 }
 
@@ -68,7 +70,7 @@ static int by_size(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* Of n values, of which some are NAN; `blocks` were run. */
+/* Of n values, of `blocks` blocks that were run. */
 static bench_statistic statistic(double *values, uint32_t n, uint32_t blocks)
 {
     bench_statistic s = {NAN, NAN, NAN, n, blocks - n};
@@ -117,7 +119,7 @@ double bench_rate(const bench_item *item, const bench_sample *sample)
     return sample->rate > 0 ? sample->rate : NAN;
 }
 
-double bench_share(const bench_item *item, const bench_sample *sample)
+double bench_share_of_peak(const bench_item *item, const bench_sample *sample)
 {
     const bool is_known = item->work > 0 && sample->rate > 0;
     return is_known ? item->work / sample->rate / sample->seconds : NAN;

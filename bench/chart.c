@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/chart.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +10,7 @@
 /* In pixels. */
 enum { PANEL = 460, WIDTH = 370, HEIGHT = 260, LEFT = 62, TOP = 116, TOTAL_HEIGHT = 440, DOT = 3, TICKS = 5 };
 
-/* No variables: not every viewer of SVG knows them. */
+/* Without CSS variables: not every SVG viewer knows them. */
 static const char STYLE[] =
     "<style>\n"
     "text { font: 12px system-ui, 'DejaVu Sans', sans-serif; fill: #1f2328 }\n"
@@ -17,15 +18,10 @@ static const char STYLE[] =
     ".end { text-anchor: end } .middle { text-anchor: middle }\n"
     "path { fill: none; stroke-width: 2; stroke-linejoin: round } .limit { stroke-dasharray: 6 4 }\n"
     ".grid { stroke: #d9dee3; stroke-width: 1 } .paper { fill: #ffffff } .faint { fill: #59636e }\n"
-    ".s0 { stroke: #0969da } .s1 { stroke: #bc4c00 } .s2 { stroke: #1a7f37 } .s3 { stroke: #8250df }\n"
-    ".d0 { fill: #0969da } .d1 { fill: #bc4c00 } .d2 { fill: #1a7f37 } .d3 { fill: #8250df }\n"
-    "@media (prefers-color-scheme: dark) {\n"
-    "text { fill: #e6edf3 } .grid { stroke: #30363d } .paper { fill: #0d1117 } .faint { fill: #9198a1 }\n"
-    ".s0 { stroke: #4493f8 } .s1 { stroke: #f0883e } .s2 { stroke: #3fb950 } .s3 { stroke: #ab7df8 }\n"
-    ".d0 { fill: #4493f8 } .d1 { fill: #f0883e } .d2 { fill: #3fb950 } .d3 { fill: #ab7df8 } }\n"
+    ".s0 { stroke: #0969da } .s1 { stroke: #bc4c00 } .d0 { fill: #0969da } .d1 { fill: #bc4c00 }\n"
     "</style>\n";
 
-/* ---- text of any kind ---- */
+/* ---- text ---- */
 
 static void write_text(FILE *file, const char *text)
 {
@@ -51,7 +47,7 @@ static void write_line(FILE *file, double x, double y, const char *class, const 
 
 /* ---- scales ---- */
 
-/* A round number: the least step that reaches `most` in TICKS steps. */
+/* The smallest round step that reaches `most` in TICKS steps. */
 static double tick_step(double most)
 {
     static const double steps[] = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 8};
@@ -67,11 +63,11 @@ static double most_value(const chart *c, const chart_panel *panel)
     double most = 0;
     for (size_t i = 0; i < panel->n_curves; i++)
         for (size_t d = 0; d < c->n_depths; d++)
-            most = fmax(most, panel->curves[i].values[d]); /* fmax passes over NAN */
+            most = fmax(most, panel->curves[i].values[d]); /* fmax ignores NAN */
     return most > 0 ? most : 1;
 }
 
-/* Depths lie at their logarithms; 0 lies two octaves left of the first that has one. */
+/* Depths are placed by their logarithm; 0 two octaves left of the next. */
 static double octave(const chart *c, size_t i)
 {
     const double first = c->depths[0] > 0 ? log2(c->depths[0]) : c->n_depths > 1 ? log2(c->depths[1]) - 2 : 0;
@@ -106,7 +102,7 @@ static void write_axes(FILE *file, const chart *c, double top)
                  depth % 1024 ? depth : depth / 1024);
         write_line(file, place_x(c, i), TOP + HEIGHT + 20, "faint middle", label);
     }
-    write_line(file, LEFT + WIDTH / 2.0, TOP + HEIGHT + 42, "faint middle", "tokens stored before");
+    write_line(file, LEFT + WIDTH / 2.0, TOP + HEIGHT + 42, "faint middle", "tokens in the cache");
 }
 
 static void write_points(FILE *file, const chart *c, const chart_curve *curve, size_t colour, double top)
@@ -176,6 +172,7 @@ static void write_chart(FILE *file, const chart *c)
 
 bool chart_write(const chart *c, const char *path)
 {
+    assert(c->n_depths > 0 && c->n_panels > 0);
     FILE *file = fopen(path, "w");
     if (!file)
         return false;

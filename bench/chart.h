@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Curves over a depth in tokens, as an SVG file that follows the reader's light or dark scheme. */
+/* Curves by depth in tokens, as an SVG file. */
 #ifndef QSA_BENCH_CHART_H
 #define QSA_BENCH_CHART_H
 
@@ -13,9 +13,9 @@ typedef struct chart_curve {
     bool is_limit;        /* drawn dashed and without numbers */
 } chart_curve;
 
-enum { CHART_MAX_CURVES = 4 };
+enum { CHART_MAX_CURVES = 2 };
 
-/* One of the diagrams, beside each other. */
+/* One of the diagrams side by side. */
 typedef struct chart_panel {
     const char *title;
     chart_curve curves[CHART_MAX_CURVES];

@@ -9,6 +9,11 @@
 
 /* ---- making ---- */
 
+static bool is_measured(const bench_figure *f)
+{
+    return f->kept + f->dropped > 0;
+}
+
 bench_figure bench_figure_plain(const char *name, double value, const char *unit, const char *note)
 {
     bench_figure f = {.unit = unit,
@@ -29,30 +34,13 @@ bench_figure bench_figure_of(const bench_item *item, bench_measure *of, double s
     bench_figure f = bench_figure_plain("", s.median * scale, unit, NULL);
     f.least = s.least * scale;
     f.most = s.most * scale;
-    f.ratio = bench_statistics(item, bench_share).median;
+    f.ratio = bench_statistics(item, bench_share_of_peak).median;
     f.probe = bench_statistics(item, bench_rate).median / 1e9;
-    f.probe_unit = item->kind == PROBE_READ ? "GB/s" : "GFLOP/s";
+    f.probe_unit = probe_unit(item->kind);
     f.kept = s.kept;
     f.dropped = s.dropped;
     f.hash = item->hash;
     return f;
-}
-
-/* ---- judging ---- */
-
-static bool is_measured(const bench_figure *f)
-{
-    return f->kept + f->dropped > 0;
-}
-
-static double judged(const bench_figure *f)
-{
-    return isnan(f->ratio) ? f->value : f->ratio;
-}
-
-static bool is_met(const bench_figure *f)
-{
-    return f->target == BENCH_AT_LEAST ? judged(f) >= f->limit : judged(f) <= f->limit;
 }
 
 /* ---- JSON ---- */
@@ -89,10 +77,6 @@ static void print_json(const bench_printer *p, const bench_figure *f)
         add_blocks(object, f);
     if (!isnan(f->share))
         json_object_set_new(object, "share", number(f->share));
-    if (f->target != BENCH_NO_TARGET) {
-        json_object_set_new(object, f->target == BENCH_AT_LEAST ? "at_least" : "at_most", number(f->limit));
-        json_object_set_new(object, "met", isnan(judged(f)) ? json_null() : json_boolean(is_met(f)));
-    }
     if (f->hash) {
         snprintf(hash, sizeof hash, "%016" PRIx64, f->hash);
         json_object_set_new(object, "hash", text(hash));
@@ -129,16 +113,11 @@ static void write_blocks(cell out, const bench_figure *f)
         snprintf(out, sizeof(cell), "%" PRIu32 " of %" PRIu32, f->kept, f->kept + f->dropped);
 }
 
-/* What stands at the end of a line, each after two spaces. */
+/* At the end of a line, each after two spaces. */
 static void print_remarks(const bench_figure *f)
 {
     if (is_measured(f) && f->kept < BENCH_MIN_BLOCKS)
-        printf("  too few quiet blocks");
-    if (f->target != BENCH_NO_TARGET)
-        printf("  %s %g: %s", f->target == BENCH_AT_LEAST ? "at least" : "at most", f->limit,
-               isnan(judged(f)) ? "not known"
-               : is_met(f)      ? "met"
-                                : "NOT MET");
+        printf("  too few undisturbed blocks");
     if (!isnan(f->share))
         printf("  %.1f %%", 100 * f->share);
     if (f->hash)
@@ -157,17 +136,19 @@ static void print_row(const bench_figure *f)
     write_number(ratio, f->ratio);
     write_number(probe, f->probe);
     write_blocks(blocks, f);
-    printf("%-38s %8s %-8s %8s %8s %6s %6s %-7s %8s", f->name, value[0] ? value : "-", f->unit, least, most, ratio,
+    printf("%-38s %8s %-8s %8s %8s %8s %6s %-7s %8s", f->name, value[0] ? value : "-", f->unit, least, most, ratio,
            probe, probe[0] ? f->probe_unit : "", blocks);
     print_remarks(f);
 }
 
-void bench_print_head(const bench_printer *p, const char *title)
+void bench_print_head(const bench_printer *p, const char *title, const char *share_of_peak)
 {
     if (p->is_json)
         return;
-    printf("%s\n\n%-38s %8s %-8s %8s %8s %6s %14s %8s\n", title, "figure", "median", "", "least", "most", "ratio",
-           "probe", "blocks");
+    printf("%s\n%s\n\n", title, share_of_peak);
+    printf("%-38s %8s %-8s %8s %8s %8s %14s %8s\n", "", "", "", "", "", "share of", "", "blocks");
+    printf("%-38s %8s %-8s %8s %8s %8s %14s %8s  %s\n", "figure", "median", "", "min", "max", "peak", "peak", "kept",
+           "hash of the output, note");
 }
 
 void bench_print(const bench_printer *p, const bench_figure *f)

@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all measurements need: memory there and taken, a failed call said. */
-#include "bench/bench.h"
+#include "bench/machine.h"
 
 #include "console/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
-const char *const bench_kv_names[] = {"f32", "bf16", "f16", "q8_0", NULL};
-
-bool bench_good(qsa_status status)
-{
-    if (status != QSA_OK)
-        options_say("bench", "%s: %s", qsa_status_name(status), qsa_error_detail());
-    return status == QSA_OK;
-}
-
-/* What the kernel says could still be used; 0: it does not say. */
+/* 0: not known. */
 static uint64_t available_bytes(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");
@@ -30,7 +21,7 @@ static uint64_t available_bytes(void)
     return kib * 1024;
 }
 
-bool bench_fits(uint64_t needed_bytes)
+bool machine_has_memory(uint64_t needed_bytes)
 {
     const uint64_t available = available_bytes();
     const double gib = (double)(UINT64_C(1) << 30);
@@ -41,7 +32,7 @@ bool bench_fits(uint64_t needed_bytes)
     return false;
 }
 
-uint64_t bench_resident_bytes(void)
+uint64_t machine_resident_bytes(void)
 {
     FILE *file = fopen("/proc/self/statm", "r");
     uint64_t all, resident = 0;
@@ -50,4 +41,18 @@ uint64_t bench_resident_bytes(void)
     if (file)
         fclose(file);
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void machine_processor(char *out, size_t size)
+{
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    out[0] = '\0';
+    while (file && !out[0] && fgets(line, sizeof line, file))
+        if (strncmp(line, "model name", 10) == 0 && strchr(line, ':')) {
+            line[strcspn(line, "\n")] = '\0';
+            snprintf(out, size, "%s", strchr(line, ':') + 2);
+        }
+    if (file)
+        fclose(file);
 }

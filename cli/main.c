@@ -24,7 +24,7 @@ static const struct command {
     {"inspect", cmd_inspect, "what QSA needs to know about a model file"},
     {"snapshot", cmd_snapshot, "what a saved session holds, and whether all of it is right"},
     {"verify", cmd_verify, "compare every result with an independent one, on this machine"},
-    {"bench", cmd_bench, "measure the figures, on this machine"},
+    {"bench", cmd_bench, "measure decode and prefill on this machine, beside its peak"},
     {"devices", cmd_devices, "where qsa can compute"},
     {"help", cmd_help, "this text, or that of a command"},
     {"version", cmd_version, "version of program and library"},

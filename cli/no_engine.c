@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What needs the engine, in a program built without it. */
-#include "bench/bench.h"
+#include "bench/whole_model.h"
 #include "cli/commands.h"
 #include "console/options.h"
 #include "verify/verify.h"
@@ -39,9 +39,9 @@ int cmd_inspect(int argc, char **argv)
     return refuse("inspect");
 }
 
-bool bench_model(const bench_request *r)
+bool bench_run_model(const bench_options *o)
 {
-    (void)r;
+    (void)o;
     return refuse("bench") == EXIT_SUCCESS;
 }
 

@@ -19,7 +19,7 @@ if [ "${1:-}" = --record ]; then
     shift
 fi
 build=${1:-build}
-program=$build/bench/counted
+program=$build/bench/bench_counts
 
 skip() {
     echo "counts: SKIP, $1"
@@ -58,7 +58,7 @@ done >"$folder/found"
 
 if $record; then
     {
-        echo "# Instructions of bench/counted built with $family, by tools/check_counts.sh --record: version, instruction"
+        echo "# Instructions of bench/counts/work.c built with $family, by tools/check_counts.sh --record: version, instruction"
         echo "# set, what was counted, how many."
         grep -v "^#" "$file" 2>/dev/null | grep -v "^$version $isa " || true
         cat "$folder/found"

@@ -50,7 +50,7 @@ ROOMS = {
     "console": ENGINE,
     "oracle": [],
     "verify": ENGINE + ["console", "oracle"],
-    "bench": EVERYTHING,
+    "bench": ENGINE + ["src/base", "src/kernels", "src/select", "products", "console"],
     "cli": ENGINE + ["console", "verify", "bench"],
     "examples": LIBRARY + ["ggml/include"],
     "tests": EVERYTHING,

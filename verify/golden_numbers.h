@@ -2,26 +2,21 @@
 #ifndef QSA_VERIFY_GOLDEN_NUMBERS_H
 #define QSA_VERIFY_GOLDEN_NUMBERS_H
 
+#include "console/values.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* The 64 bits behind value k of a stream. Everything wraps. */
+/* Value k of a stream, and the bits behind it. */
 static inline uint64_t golden_bits64(uint64_t stream, uint64_t k)
 {
-    uint64_t x = (stream << 32) + k + 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
+    return value_bits(stream, k);
 }
 
-/* Value k of a stream: a multiple of 2^-16, so exact in f32; about normal with standard deviation 0.577. */
 static inline float golden_value(uint64_t stream, uint64_t k)
 {
-    uint64_t x = golden_bits64(stream, k);
-    int64_t sum =
-        (int64_t)(x & 0xffff) + (int64_t)(x >> 16 & 0xffff) + (int64_t)(x >> 32 & 0xffff) + (int64_t)(x >> 48);
-    return (float)(sum - 131070) / 65536.0f;
+    return value_at(stream, k);
 }
 
 /* To the nearest bf16, ties to even. x finite and not so large that it would round to infinity. */

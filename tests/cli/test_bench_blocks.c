@@ -1,4 +1,5 @@
-/* How figures are made of blocks: rounds in turn, noisy blocks out, none from too few. The machine is played here. */
+/* How figures are made of blocks: rounds in turn, disturbed blocks dropped, no figure from too few. Probe and clock are
+ * played here. */
 #include "bench/blocks.h"
 #include "support.h"
 
@@ -11,7 +12,7 @@ static size_t n_rates, next_rate;
 static char order[4096]; /* what was run: 'p' a probe, else the item's letter */
 static size_t n_order;
 
-double probe_rate(const probe *p, probe_kind kind, crew *threads)
+double probe_rate(const probe *p, probe_kind kind, uint32_t threads)
 {
     (void)p, (void)kind, (void)threads;
     order[n_order++] = 'p';
@@ -41,9 +42,9 @@ static bool run_failing(bench_item *item, bench_sample *sample)
     return item->blocks < 2;
 }
 
-static bench_item item_of(const char *letter, crew *crew)
+static bench_item item_of(const char *letter, uint32_t threads)
 {
-    return (bench_item){.run = run_letter, .owner = (void *)letter, .crew = crew, .work = 100};
+    return (bench_item){.run = run_letter, .owner = (void *)letter, .threads = threads, .work = 100};
 }
 
 static void play(const double *list, size_t n)
@@ -54,7 +55,7 @@ static void play(const double *list, size_t n)
     next_rate = n_order = 0;
 }
 
-static crew *const ONE = (crew *)"one", *const TWO = (crew *)"two"; /* never looked into */
+enum { ONE = 1, TWO }; /* threads */
 
 /* ---- tests ---- */
 
@@ -139,9 +140,9 @@ static void median_of_kept_blocks_only(void **state)
     assert_true(s.median == 3.5 && s.least == 1 && s.most == 5);
     assert_int_equal(s.kept, 4);
     assert_int_equal(s.dropped, 1);
-    assert_true(bench_statistics(&item, bench_share).most == 2); /* 100 at 50 per second, in 1 second */
+    assert_true(bench_statistics(&item, bench_share_of_peak).most == 2); /* 100 at 50 per second, in 1 second */
     item.work = 0;
-    assert_true(isnan(bench_statistics(&item, bench_share).median)); /* no limit known */
+    assert_true(isnan(bench_statistics(&item, bench_share_of_peak).median)); /* no limit known */
 }
 
 static void quotients_go_by_round(void **state)

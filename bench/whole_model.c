@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole model by depth, through the engine's public header. */
-#include "bench/bench.h"
+#include "bench/whole_model.h"
+
+#include "bench/curves.h"
+#include "bench/figures.h"
+#include "bench/machine.h"
+#include "bench/status.h"
 #include "console/clock.h"
 #include "console/device_option.h"
 #include "console/engine_options.h"
@@ -19,18 +23,17 @@
 
 _Static_assert((int)QSA_PART_COUNT <= (int)BENCH_SPLITS, "a sample has room for every part of the model");
 
-static const double DECODE_SHARE = 0.25; /* of the time; a step of a prompt takes so much longer */
-static const uint64_t SEED = 1;          /* of the made-up history */
+static const double DECODE_SHARE = 0.25; /* of the time: a prefill step takes longer */
+static const uint64_t SEED = 1;          /* of the random history */
 
 enum { DECODE, PREFILL, KINDS };
 
 typedef struct whole {
-    const bench_request *r;
+    const bench_options *options;
     qsa_model *model;
     qsa_model_info info;
     qsa_context *context;
     qsa_session *session;
-    crew *crew;
     probe probe;
     bench_printer printer;
     int32_t *tokens; /* [BENCH_CHUNK] */
@@ -47,32 +50,32 @@ static bool good(qsa_status status)
 
 /* ---- opening ---- */
 
-static uint32_t last_depth(const bench_request *r)
+static uint32_t last_depth(const bench_options *o)
 {
-    return r->depths[r->n_depths - 1];
+    return o->depths[o->n_depths - 1];
 }
 
 static bool has_room(const whole *w)
 {
     qsa_config config = w->info.qsa;
     qsa_memory_plan plan;
-    config.kv_type = w->r->kv;
-    config.capacity_tokens = (uint64_t)last_depth(w->r) + BENCH_CHUNK;
+    config.kv_type = w->options->kv;
+    config.capacity_tokens = (uint64_t)last_depth(w->options) + BENCH_CHUNK;
     config.max_step_tokens = BENCH_CHUNK;
-    config.max_parts = w->r->threads;
-    return bench_good(qsa_plan_memory(&config, &plan)) && bench_fits(plan.total_bytes);
+    config.max_parts = w->options->threads;
+    return bench_ok(qsa_plan_memory(&config, &plan)) && machine_has_memory(plan.total_bytes);
 }
 
 static bool open_context(whole *w)
 {
     qsa_context_options o;
     qsa_context_options_init(&o);
-    o.context = last_depth(w->r) + BENCH_CHUNK;
+    o.context = last_depth(w->options) + BENCH_CHUNK;
     o.chunk = BENCH_CHUNK;
-    o.threads = w->r->threads;
-    o.kv = w->r->kv;
+    o.threads = w->options->threads;
+    o.kv = w->options->kv;
     o.checkpoints = 0;
-    o.profile = w->r->profile;
+    o.profile = w->options->profile;
     o.device = device_in_use();
     qsa_context_stats stats;
     if (!good(qsa_context_create(w->model, &o, &w->context)))
@@ -83,12 +86,11 @@ static bool open_context(whole *w)
     return true;
 }
 
-static bool open_whole(whole *w, const bench_request *r)
+static bool open_whole(whole *w, const bench_options *o)
 {
-    w->r = r;
-    w->printer = (bench_printer){r->json, r->threads, NULL, bench_kv_names[r->kv], r->device ? r->device : "host"};
-    w->crew = crew_new(r->threads);
-    if (!w->crew || !engine_open_model("bench", r->model, QSA_WEIGHTS_NATIVE, &w->model))
+    w->options = o;
+    w->printer = (bench_printer){o->json, o->threads, NULL, bench_kv_names[o->kv], bench_device_name(o)};
+    if (!engine_open_model("bench", o->model, QSA_WEIGHTS_NATIVE, &w->model))
         return false;
     qsa_model_get_info(w->model, &w->info);
     w->logits = memory_new(w->info.vocabulary, sizeof *w->logits);
@@ -107,7 +109,6 @@ static void close_whole(whole *w)
     if (w->model)
         qsa_model_close(w->model);
     probe_close(&w->probe);
-    crew_free(w->crew);
     free(w->logits);
     free(w->tokens);
 }
@@ -129,7 +130,7 @@ static bool run_tokens(bench_item *item, uint32_t n, bench_sample *sample)
     return is_good;
 }
 
-/* The same state, so the same logits every time. */
+/* Every block starts from the same state, so gives the same logits. */
 static bool check_logits(bench_item *item)
 {
     const whole *w = item->owner;
@@ -150,10 +151,10 @@ static bool run_block(bench_item *item, bench_sample *sample)
            good(qsa_session_return(w->session));
 }
 
-/* What a depth costs is measured before the history grows to the next. */
+/* Fills the cache to a depth and measures there, before going on to the next. */
 static bool measure_depth(whole *w, size_t i)
 {
-    const uint32_t depth = w->r->depths[i];
+    const uint32_t depth = w->options->depths[i];
     const uint64_t there = qsa_session_tokens(w->session);
     if (depth > there && !good(qsa_session_fill(w->session, depth - there, SEED + i)))
         return false;
@@ -161,10 +162,10 @@ static bool measure_depth(whole *w, size_t i)
         return false;
     for (int kind = 0; kind < KINDS; kind++) {
         bench_item *item = &w->items[i][kind];
-        *item = (bench_item){.crew = w->crew, .depth = depth, .run = run_block, .owner = w};
+        *item = (bench_item){.threads = w->options->threads, .depth = depth, .run = run_block, .owner = w};
         item->kind = kind == DECODE ? PROBE_READ : PROBE_FMA;
     }
-    const double seconds = (double)w->r->seconds / (double)w->r->n_depths;
+    const double seconds = (double)w->options->seconds / (double)w->options->n_depths;
     return bench_rounds(&w->probe, &w->items[i][DECODE], 1, DECODE_SHARE * seconds) &&
            bench_rounds(&w->probe, &w->items[i][PREFILL], 1, (1 - DECODE_SHARE) * seconds);
 }
@@ -228,18 +229,18 @@ static void print_profile(const whole *w, const bench_item *item)
 static void print_memory(const whole *w)
 {
     const double mib = 1048576;
-    const uint64_t resident = bench_resident_bytes();
+    const uint64_t resident = machine_resident_bytes();
     qsa_context_stats stats;
     qsa_context_get_stats(w->context, &stats);
     const struct {
         const char *name, *note;
         double bytes;
-    } rows[] = {{"file", "mapped; pages are read when they are used", (double)w->info.file_bytes},
-                {"weights_copied", "dequantised or in another order", (double)w->info.copied_bytes},
-                {"memory_planned", "by qsa_plan_memory, for the cache", (double)stats.plan.total_bytes},
+    } rows[] = {{"file", "mapped: pages are read on first use", (double)w->info.file_bytes},
+                {"weights_copied", "dequantised or repacked", (double)w->info.copied_bytes},
+                {"memory_planned", "of the cache, by qsa_plan_memory", (double)stats.plan.total_bytes},
                 {"memory_states", "recurrent states", (double)stats.state_bytes},
                 {"memory_graph", "of the forward pass", (double)stats.compute_bytes},
-                {"memory_resident", "of the process, with what is mapped", resident ? (double)resident : NAN}};
+                {"memory_resident", "of the process, with mapped pages", resident ? (double)resident : NAN}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const bench_figure f = bench_figure_plain(rows[i].name, rows[i].bytes / mib, "MiB", rows[i].note);
         bench_print(&w->printer, &f);
@@ -250,7 +251,7 @@ static void print_depth(const whole *w, size_t i)
 {
     for (int kind = 0; kind < KINDS; kind++)
         print_item(w, &w->items[i][kind]);
-    for (int kind = 0; w->r->profile && kind < KINDS; kind++)
+    for (int kind = 0; w->options->profile && kind < KINDS; kind++)
         print_profile(w, &w->items[i][kind]);
 }
 
@@ -258,7 +259,7 @@ static bool draw(const whole *w)
 {
     bench_curves curves;
     char which[128];
-    for (size_t i = 0; i < w->r->n_depths; i++) {
+    for (size_t i = 0; i < w->options->n_depths; i++) {
         const bench_item *items = w->items[i];
         curves.decode[i] = bench_statistics(&items[DECODE], bench_seconds).median * scale_of(&items[DECODE]);
         curves.prefill[i] = bench_statistics(&items[PREFILL], bench_seconds).median * scale_of(&items[PREFILL]);
@@ -266,30 +267,31 @@ static bool draw(const whole *w)
     }
     snprintf(which, sizeof which, "%s: %" PRIu32 " layers, %" PRIu32 " of them QSA", w->info.architecture,
              w->info.layers, w->info.qsa.layers);
-    return bench_draw(w->r, w->printer.isa, which, &curves);
+    return bench_curves_draw(w->options, w->printer.isa, which, &curves);
 }
 
 static bool measure(whole *w)
 {
     char title[256];
     snprintf(title, sizeof title,
-             "%s, %" PRIu32 " layers, %" PRIu32 " of them QSA, %s; K/V %s, device %s, kernels %s, threads %" PRIu32,
-             w->info.architecture, w->info.layers, w->info.qsa.layers, w->info.main_type, w->printer.kv,
-             w->printer.device, w->printer.isa, w->r->threads);
-    bench_print_head(&w->printer, title);
-    for (size_t i = 0; i < w->r->n_depths; i++) {
+             "%s, %" PRIu32 " layers, %" PRIu32 " of them QSA, %s; %" PRIu32 " threads, K/V %s, device %s, %s kernels",
+             w->info.architecture, w->info.layers, w->info.qsa.layers, w->info.main_type, w->options->threads,
+             w->printer.kv, w->printer.device, w->printer.isa);
+    bench_print_head(&w->printer, title,
+                     "peak: memory bandwidth for decode, FMA for prefill; of a whole model no share");
+    for (size_t i = 0; i < w->options->n_depths; i++) {
         if (!measure_depth(w, i))
             return false;
         print_depth(w, i);
     }
     print_memory(w);
-    return !w->r->svg || draw(w);
+    return draw(w);
 }
 
-bool bench_model(const bench_request *r)
+bool bench_run_model(const bench_options *o)
 {
     whole *w = memory_new(1, sizeof *w);
-    const bool is_good = open_whole(w, r) && measure(w);
+    const bool is_good = open_whole(w, o) && measure(w);
     close_whole(w);
     free(w);
     return is_good;
