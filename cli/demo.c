@@ -100,10 +100,11 @@ typedef struct reading {
     double begin;
 } reading;
 
-static void show_reading(void *user, size_t fed)
+static bool show_reading(void *user, size_t fed)
 {
     const reading *r = user;
     progress_show(fed, r->tokens, clock_seconds() - r->begin);
+    return true;
 }
 
 /* Reads a text; logits of its last token if they are wanted. A bar is shown for one that takes more than one pass. */
@@ -199,7 +200,6 @@ static bool read_ledger(demo *d, const char *text)
 
 static bool open_session(demo *d)
 {
-    const qsa_sampler_options greedy = {.top_p = 1};
     qsa_context_options options = d->r->context;
     const uint32_t room = sizeof(qsa_question); /* for question and answer */
     qsa_model_get_info(d->model, &d->info);
@@ -213,7 +213,7 @@ static bool open_session(demo *d)
     d->logits = memory_new(d->info.vocabulary, sizeof *d->logits);
     if (qsa_context_create(d->model, &options, &d->context) == QSA_OK &&
         qsa_session_open(d->context, &d->session) == QSA_OK &&
-        qsa_sampler_create(&greedy, d->info.vocabulary, &d->sampler) == QSA_OK)
+        qsa_sampler_create(NULL, d->info.vocabulary, &d->sampler) == QSA_OK)
         return true;
     engine_say(COMMAND);
     return false;

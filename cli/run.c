@@ -344,24 +344,32 @@ static bool recall_end(generation *g)
     return is_good;
 }
 
-/* Chunk by chunk, so that Ctrl-C is heard between two. */
+typedef struct reading {
+    generation *g;
+    size_t n; /* tokens of the text */
+    double begin;
+} reading;
+
+/* Ctrl-C is heard between two chunks. */
+static bool after_chunk(void *user, size_t fed)
+{
+    const reading *r = user;
+    r->g->read = fed;
+    r->g->prompt_seconds = clock_seconds() - r->begin;
+    progress_show(fed, r->n, r->g->prompt_seconds);
+    return !interrupted;
+}
+
 static bool read_tokens(generation *g, const prompt *p)
 {
-    const double begin = clock_seconds();
     if (p->n == 0)
         return recall_end(g);
-    for (size_t fed = 0; fed < p->n && !interrupted;) {
-        const size_t left = p->n - fed, n = left < g->r->context.chunk ? left : g->r->context.chunk;
-        if (qsa_session_feed(g->session, p->tokens + fed, n, n == left ? g->logits : NULL, NULL, NULL) != QSA_OK) {
-            engine_say(COMMAND);
-            return false;
-        }
-        fed += n;
-        g->read = fed;
-        g->prompt_seconds = clock_seconds() - begin;
-        progress_show(fed, p->n, g->prompt_seconds);
-    }
-    return true;
+    reading r = {g, p->n, clock_seconds()};
+    const qsa_status status = qsa_session_feed(g->session, p->tokens, p->n, g->logits, after_chunk, &r);
+    if (status == QSA_OK || status == QSA_E_CANCELLED)
+        return true;
+    engine_say(COMMAND);
+    return false;
 }
 
 static bool write_out(const char *bytes, size_t n)

@@ -76,7 +76,9 @@ bool engine_open_model(const char *command, const char *path, qsa_weights weight
         return false;
     char name[32], *made = NULL;
     snprintf(name, sizeof name, "%s", command);
-    const qsa_model_options model_options = {.weights = weights};
+    qsa_model_options model_options;
+    qsa_model_options_init(&model_options);
+    model_options.weights = weights;
     qsa_status status = path ? QSA_OK : qsa_demo_model(announce, name, &made);
     if (status == QSA_OK)
         status = qsa_model_open(path ? path : made, &model_options, out_model);

@@ -109,7 +109,9 @@ static char *model_path(model_case *m, const golden_folder *folder, const char *
 
 static bool open_model(model_case *m, const golden_folder *folder, const char *file, bool bf16)
 {
-    const qsa_model_options options = {.weights = QSA_WEIGHTS_F32};
+    qsa_model_options options;
+    qsa_model_options_init(&options);
+    options.weights = QSA_WEIGHTS_F32;
     char *path = model_path(m, folder, file, bf16);
     bool is_open = readable(m) && engine_ok(m, qsa_model_open(path, &options, &m->model));
     free(path);

@@ -111,7 +111,6 @@ static char *read_file(const char *path, size_t *out_size)
 
 static void open_ours(ours *o, char **arguments)
 {
-    const qsa_sampler_options greedy = {.top_p = 1};
     qsa_context_options options;
     qsa_context_options_init(&options);
     options.threads = (uint32_t)atoi(arguments[2]);
@@ -121,7 +120,7 @@ static void open_ours(ours *o, char **arguments)
     qsa_model_get_info(o->model, &o->info);
     check(qsa_context_create(o->model, &options, &o->context));
     check(qsa_session_open(o->context, &o->session));
-    check(qsa_sampler_create(&greedy, o->info.vocabulary, &o->sampler));
+    check(qsa_sampler_create(NULL, o->info.vocabulary, &o->sampler));
     o->logits = malloc(o->info.vocabulary * sizeof *o->logits);
     check_memory(o->logits);
     size_t size;

@@ -35,6 +35,14 @@ qsa_status engine_fail_as_library(qsa_status status)
     return engine_fail(status, "%s", qsa_error_detail());
 }
 
+qsa_status engine_check_size(const char *type, size_t found_bytes, size_t expected_bytes)
+{
+    if (found_bytes == expected_bytes)
+        return QSA_OK;
+    return engine_fail(QSA_E_ARGUMENT, "%s.size_bytes is %zu, expected %zu: call %s_init first", type, found_bytes,
+                       expected_bytes, type);
+}
+
 const char *engine_error_detail(void)
 {
     return detail;

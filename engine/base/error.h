@@ -28,6 +28,10 @@ qsa_status engine_fail_as_library(qsa_status status);
             return engine_fail_as_library(engine_try_status);                                                          \
     } while (0)
 
+/* An option struct begins with size_bytes: QSA_E_ARGUMENT, naming the struct's _init, if it was not initialised or
+ * comes from another version of the header. */
+qsa_status engine_check_size(const char *type, size_t found_bytes, size_t expected_bytes);
+
 /* The detail of the thread's last engine_fail; "" if there was none. Static storage of the thread. */
 const char *engine_error_detail(void);
 

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: loads a qwen4exp GGUF and continues token lists.
+/* The engine: loads a qwen4exp GGUF file and continues lists of tokens.
  *
- * A qsa_model is a file, mapped, with its tokenizer: read-only, shared. A qsa_context is one cache (libqsa's, and the
- * recurrent states beside it) with compute memory and threads; it runs batches of any mix of sequences. A qsa_session
- * is one token list in a context: the caller feeds tokens and samples. On one machine the text does not depend on the
- * chunk size, the thread count or what else is in the batch.
+ * A qsa_model is a mapped file with its tokenizer, read-only and shared. A qsa_context has one KV cache (libqsa's, with
+ * the recurrent states beside it), compute memory and threads; it runs batches of any mix of sessions. A qsa_session is
+ * one list of tokens in a context: feed it tokens, get logits, sample. On one machine the logits depend neither on the
+ * chunk size, nor on the number of threads, nor on what else is in the batch.
  *
- * Every function that can fail returns a qsa_status, leaves everything as it was, and says one line in
- * qsa_engine_error(). */
+ * Rules for every function below:
+ *   - One that can fail returns a qsa_status. On failure nothing has changed, out-parameters included, unless the
+ *     function says otherwise; qsa_engine_error() says in one line what was wrong. Errors that are not listed:
+ *     QSA_E_ARGUMENT for NULL where it is not allowed, QSA_E_MEMORY.
+ *   - Option structs begin with size_bytes, which their _init sets; a struct that was not initialised, or comes from
+ *     another version of this header, is QSA_E_ARGUMENT. NULL options: the defaults.
+ *   - A model may be used by any number of threads at one time. A context, with its sessions, by one at a time.
+ *   - _close, _destroy and free() take NULL.
+ *   - The first call that opens a file takes over ggml's log (ggml_log_set): ggml prints nothing; its errors are part
+ * of qsa_engine_error(). */
 #ifndef QSA_ENGINE_H
 #define QSA_ENGINE_H
 
@@ -16,7 +24,8 @@
 
 QSA_BEGIN_DECLS
 
-/* Detail of the calling thread's last failed engine call; one line. */
+/* What was wrong in the calling thread's last failed call; one line, "" if none has failed. Valid until the thread's
+ * next call. */
 const char *qsa_engine_error(void);
 
 /* ---- the model ---- */
@@ -24,56 +33,65 @@ const char *qsa_engine_error(void);
 typedef struct qsa_model qsa_model;
 
 typedef enum qsa_weights {
-    QSA_WEIGHTS_NATIVE = 0, /* as in the file, mapped without copying */
-    QSA_WEIGHTS_F32 = 1     /* dequantised at load: exact comparison, small models */
+    QSA_WEIGHTS_NATIVE = 0, /* used in place, in the types of the file */
+    QSA_WEIGHTS_F32 = 1     /* dequantised at load: for exact comparison of small models */
 } qsa_weights;
 
 typedef struct qsa_model_options {
-    qsa_weights weights;
+    size_t size_bytes;   /* sizeof(qsa_model_options), set by qsa_model_options_init */
+    qsa_weights weights; /* default QSA_WEIGHTS_NATIVE, which is 0 */
 } qsa_model_options;
 
-/* What QSA needs to know about a file. Strings belong to the model. */
+void qsa_model_options_init(qsa_model_options *options);
+
+/* What a file says about itself. Strings belong to the model. */
 typedef struct qsa_model_info {
     const char *name;         /* general.name, "" if none */
     const char *architecture; /* "qwen4exp" */
     const char *tokenizer;    /* tokenizer.ggml.pre */
     uint32_t layers;
-    uint32_t embedding, context, vocabulary;
-    qsa_config qsa; /* of its QSA layers: shape, rotary table and eps; all else at the defaults of qsa_config_init */
+    uint32_t embedding, context, vocabulary; /* width of the residual, tokens, tokens */
+    qsa_config qsa; /* of its QSA layers: shape, rotary table and eps; the rest as qsa_config_init sets it */
     uint32_t experts, experts_used, streams, ngram_layers;
-    uint32_t shards;
+    uint32_t shards; /* files */
     uint64_t file_bytes, tensor_count, parameter_count;
-    uint64_t copied_bytes; /* weights that are in memory once more, dequantised or in another order */
-    bool ratios_missing;   /* compress_ratios missing or all 0 although indexer tensors exist: taken as 4, other engines
-                              run it dense */
+    uint64_t copied_bytes; /* weights that are in memory a second time: dequantised or repacked */
+    bool ratios_missing;   /* compress_ratios is missing or all 0 although there are indexer tensors: taken as 4, where
+                              other engines run the file dense */
     const char *main_type; /* type of most weight bytes, e.g. "q8_0" */
     int32_t eos;           /* token id, -1 if none */
 } qsa_model_info;
 
-/* Opens a file, or the first shard of a split one. Errors: QSA_E_IO (missing, a directory, unreadable), QSA_E_FORMAT
- * (not a GGUF, truncated, hostile, a missing or misshapen tensor or key, by name), QSA_E_UNSUPPORTED (another
- * architecture, tensor type or tokenizer, by name), QSA_E_MEMORY. options NULL: defaults. */
+/* Opens a file, or the first shard of a split one; the others are found beside it. Errors: QSA_E_IO (missing, a
+ * directory, unreadable), QSA_E_FORMAT (not a GGUF, truncated, a missing or misshapen tensor or key, which is named),
+ * QSA_E_LIMIT (a header beyond all reason), QSA_E_UNSUPPORTED (another architecture, tensor type or tokenizer, which is
+ * named). */
 qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model);
+/* After its contexts. */
 void qsa_model_close(qsa_model *model);
+
 void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info);
 
-/* Norm weights of QSA layer number qsa_layer (0 .. qsa_layers - 1), and which layer of the model that is. They belong
- * to the model. Errors: QSA_E_ARGUMENT. */
+/* Norm weights of QSA layer number qsa_layer (0 .. info.qsa.layers - 1), and which layer of the model that is. They
+ * belong to the model. Errors: QSA_E_ARGUMENT. */
 qsa_status qsa_model_get_norms(const qsa_model *model, uint32_t qsa_layer, uint32_t *out_layer,
                                qsa_norm_weights *out_norms);
 
-/* Which special tokens are recognised in a text. One that is not the caller's own should have none: whoever wrote it
- * could end a turn or open another. */
+/* Which special tokens are recognised in a text. In text from others recognise none: whoever wrote it could end a turn
+ * or open another. */
 typedef enum qsa_specials {
     QSA_SPECIALS_NONE = 0,
     QSA_SPECIALS_ALL,         /* types 3 (control) and 4 (user-defined) */
     QSA_SPECIALS_USER_DEFINED /* type 4 only: what the reference does with any text */
 } qsa_specials;
 
-/* Text to tokens. *out_tokens is the caller's to free(). */
+/* Text [length bytes] to tokens [*out_n]. Bytes that are not UTF-8 are taken, too. *out_tokens is the caller's to
+ * free(). Errors: QSA_E_LIMIT (a text beyond 1 GiB). */
 qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, qsa_specials specials,
                             int32_t **out_tokens, size_t *out_n);
-/* Bytes of one token (may cut a character); belongs to the model, not terminated. */
+
+/* The bytes of one token, which may be part of a character. Not terminated; they belong to the model. Errors:
+ * QSA_E_ARGUMENT (not in the vocabulary). */
 qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const char **out_bytes, size_t *out_length);
 
 /* ---- a context ---- */
@@ -81,31 +99,38 @@ qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const ch
 typedef struct qsa_context qsa_context;
 
 typedef struct qsa_context_options {
-    uint32_t context;     /* tokens of all sessions together, shared ones counted for each; 0: the model's */
-    uint32_t sessions;    /* open at one time; default 1 */
-    uint32_t chunk;       /* most tokens in one batch; default 512 */
-    uint32_t threads;     /* 1 .. 1024; default 1 */
+    size_t size_bytes;    /* sizeof(qsa_context_options), set by qsa_context_options_init */
+    uint32_t context;     /* tokens of all sessions together, shared ones counted for each; default 0: as many as the
+                             model was made for */
+    uint32_t sessions;    /* that can be open at one time, from 1; default 1 */
+    uint32_t chunk;       /* tokens in one batch at most, 1 .. 65,536; default 512 */
+    uint32_t threads;     /* 1 .. 1,024; default 1. No more are started than there are processors (but up to four) */
     qsa_kv_type kv;       /* default QSA_KV_BF16 */
     qsa_profile index;    /* default QSA_PROFILE_BF16 */
-    uint32_t checkpoints; /* states that a session keeps to go back to, 0 .. 32; default 8 (qsa_session_want) */
-    bool profile;         /* take the time of each part of the model (qsa_context_get_profile); default false */
-    qsa_device *device;   /* where the QSA layers lie and run; it must outlive the context. Default NULL: the host */
+    uint32_t checkpoints; /* recurrent states that each session keeps to go back to (qsa_session_want), 0 .. 32; default
+                             8; 0: none */
+    bool profile;         /* measure the time of each part of the model (qsa_context_get_profile); default false */
+    qsa_device *device;   /* where the QSA layers run; must outlive the context. Default NULL: the host */
 } qsa_context_options;
 
 void qsa_context_options_init(qsa_context_options *options);
+
+/* Takes all memory that batches will need; the model must outlive the context. Errors: QSA_E_LIMIT (an option, by
+ * name), QSA_E_IO (threads that cannot be started), those of qsa_cache_create. */
 qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context);
+/* Closes its sessions, too. */
 void qsa_context_destroy(qsa_context *context);
 
 typedef struct qsa_context_stats {
-    qsa_counters counters; /* libqsa's */
-    qsa_memory_plan plan;  /* libqsa's */
-    /* Tokens that the queries saw, summed over queries and QSA layers: counters.k_rows_read / kv_heads is how many of
-     * them entered attention. In the last layer only batches that give logits have queries. */
-    uint64_t visible_tokens;
-    uint64_t state_bytes;   /* recurrent states with checkpoints, shared ones once, and the token lists */
-    uint64_t compute_bytes; /* graphs, their activations and scratch */
-    uint64_t graphs_built;  /* a batch as long as one of the last few, with as many logits, needs no new one */
-    const char *isa;
+    qsa_counters counters;   /* libqsa's */
+    qsa_memory_plan plan;    /* libqsa's */
+    uint64_t visible_tokens; /* visible to the queries, summed over queries and QSA layers: of them counters.k_rows_read
+                                / kv_heads were attended to. In the last layer only batches with logits have queries */
+    uint64_t state_bytes;    /* recurrent states, checkpoints (shared ones once) and lists of tokens */
+    uint64_t compute_bytes;  /* graphs, their activations and scratch */
+    uint64_t graphs_built; /* a batch that is as long as one of the last few and has as many logits needs no new one */
+    uint32_t threads;      /* that were started: at most options.threads */
+    const char *isa;       /* of libqsa's kernels; static storage */
 } qsa_context_stats;
 void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats);
 
@@ -113,7 +138,7 @@ void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_st
 typedef enum qsa_model_part {
     QSA_PART_EMBEDDING = 0,   /* rows of the embedding, into every stream */
     QSA_PART_NGRAM,           /* n-gram table and all that follows from its rows */
-    QSA_PART_HYPER,           /* hyper-connections: norms, mixing, adding to the residual; the last mixer too */
+    QSA_PART_HYPER,           /* hyper-connections: norms, mixing, adding to the residual; the final mixer, too */
     QSA_PART_DELTA,           /* delta nets with their projections */
     QSA_PART_EXPERTS,         /* router, experts, shared expert */
     QSA_PART_QSA_PROJECTIONS, /* of QSA layers: q, gate, k, v, index */
@@ -130,135 +155,160 @@ typedef enum qsa_model_part {
 /* "n-gram table", "QSA scan", ...; "?" for a number that is none. Static storage. */
 const char *qsa_model_part_name(qsa_model_part part);
 
-/* Wall time of all calls of qsa_batch_run since the context was created, also those within qsa_session_feed and
- * qsa_session_want; the parts together are all of it. */
+/* Wall time of all calls of qsa_batch_run since the context was created, those inside qsa_session_feed and
+ * qsa_session_want included. The parts add up to all of it. */
 typedef struct qsa_context_profile {
-    uint64_t batches, tokens; /* that were run */
+    uint64_t batches, tokens;
     uint64_t part_ns[QSA_PART_COUNT];
 } qsa_context_profile;
 /* Zeros without options.profile. */
 void qsa_context_get_profile(const qsa_context *context, qsa_context_profile *out_profile);
 
-/* ---- sessions: one token list each ---- */
+/* ---- sessions: one list of tokens each ---- */
 
 typedef struct qsa_session qsa_session;
 
+/* An empty one. Errors: QSA_E_FULL (options.sessions are open). */
 qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session);
 void qsa_session_close(qsa_session *session);
+
 uint64_t qsa_session_tokens(const qsa_session *session); /* that it holds */
-/* Which: [qsa_session_tokens], the session's until its next call. */
+/* Which: [qsa_session_tokens]. They belong to the session and are valid until the next call that changes it. */
 const int32_t *qsa_session_list(const qsa_session *session);
 
-/* Left padding: logical position of the first token; only before the first feed. */
+/* Left padding: the logical position of the first token, 0 if not set. Errors: QSA_E_ORDER (after the first feed),
+ * QSA_E_LIMIT (not a position). */
 qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position);
 
-/* One item of a batch: n new tokens of one session. Of its logits the last `logits` tokens' are computed (0 .. n). */
+/* One item of a batch: n new tokens of one session, and the logits of the last `logits` of them. */
 typedef struct qsa_batch_item {
     qsa_session *session;
-    const int32_t *tokens;
-    uint32_t n;
-    uint32_t logits;
-    float *out_logits; /* [logits][vocabulary] */
+    const int32_t *tokens; /* [n] */
+    uint32_t n;            /* from 1 */
+    uint32_t logits;       /* 0 .. n */
+    float *out_logits;     /* [logits][vocabulary]; NULL if logits is 0 */
 } qsa_batch_item;
 
-/* One forward pass of all items, at most `chunk` tokens together; all or nothing. Errors: QSA_E_FULL, QSA_E_ARGUMENT
- * (a token that is not in the vocabulary, a session twice, an empty item), QSA_E_LIMIT (more than chunk),
- * QSA_E_NONFINITE (naming layer, entry, token and tensor). */
+/* One forward pass of n items, options.chunk tokens together at most. Errors: QSA_E_ARGUMENT (a token that is not in
+ * the vocabulary, a session twice, an empty item), QSA_E_LIMIT (more than chunk tokens), QSA_E_FULL, QSA_E_NONFINITE
+ * (naming layer, entry, token and tensor), QSA_E_DEVICE. */
 qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n);
 
-/* Feeds any number of tokens in chunks and returns the last one's logits [vocabulary] (NULL: none wanted). progress is
- * called after each chunk with the number of tokens fed; NULL: none. On an error all chunks before it stay fed. */
-qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
-                            void (*progress)(void *user, size_t fed), void *user);
+/* Asked after every chunk, on the calling thread, with the number of tokens that are there: whether to go on. It must
+ * not call into the context. */
+typedef bool (*qsa_progress)(void *user, size_t tokens);
 
-/* For measurements only: makes the session `tokens` longer without running the model, so that a depth of hundreds of
- * thousands takes seconds. K, V and index get pseudo-random numbers of the size of projections, through the same steps
- * and commits as real ones; the recurrent states small ones; the list valid ids. The same seed, length and chunk size
- * give the same state. What the session says from there on has no meaning, and takes the time that a session of this
- * length takes. Errors, with nothing changed: QSA_E_ARGUMENT (no session, 0 tokens), QSA_E_FULL, QSA_E_MEMORY,
- * QSA_E_LIMIT (positions), QSA_E_IO (threads). */
-qsa_status qsa_session_fill(qsa_session *session, uint64_t tokens, uint64_t seed);
+/* Appends n tokens, chunk by chunk, and returns the logits [vocabulary] of the last one (out_logits NULL: none are
+ * computed). progress, unless NULL, is told how many of the n were fed.
+ *
+ * progress returns false: QSA_E_CANCELLED. The session then is as if only the chunks that were done had been fed, and
+ * can be fed the rest; out_logits is untouched. After the last chunk the answer does not matter.
+ * Other errors: as qsa_batch_run; the chunks before the one that failed stay fed. */
+qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
+                            qsa_progress progress, void *user);
 
 /* What of a wanted list was there already. */
 typedef struct qsa_reuse {
-    uint64_t common;   /* tokens of the list that a session stored */
+    uint64_t common;   /* tokens of the list, from its beginning, that a session stored */
     uint64_t reused;   /* of them, not computed again; any number, not rounded */
     uint64_t computed; /* the rest of the list */
     bool forked;       /* they were another session's, which goes on unchanged */
 } qsa_reuse;
 
-/* Makes the session hold exactly these tokens, and returns the last one's logits [vocabulary] (NULL: none wanted). It
- * keeps what it holds of them, goes back where the lists part, or forks another session of the context with the same
- * anchor that spares more work; the rest is fed. What K, V and index of the common tokens are worth depends on the
- * recurrent states: copies are kept at the end of every feed of more than one token and every 512 tokens at least, up
- * to options.checkpoints (each a recurrent state and one token's logits), thinned so that their gaps grow with the
- * distance from the end; what lies between such a place and the end of the common tokens is computed again. The result
- * is that of a fresh session, bit for bit.
+/* Makes the session hold exactly these n tokens (0: none), and returns the logits [vocabulary] of the last one
+ * (out_logits NULL: none). What is stored already is reused: the session keeps the common prefix, or forks another
+ * session of the context with the same anchor that spares more work; the rest is fed. The result is that of a new
+ * session, bit for bit.
  *
- * n = 0 makes it empty. out_reuse NULL: not wanted. progress is called after each chunk with the number of tokens that
- * are there. Errors: as qsa_session_feed; what is known beforehand (QSA_E_ARGUMENT, QSA_E_FULL) changes nothing, later
- * ones leave the chunks that were done. */
+ * K, V and index of the common prefix are always there; recurrent states only at checkpoints, so what lies between the
+ * last checkpoint and the end of the prefix is computed again. A checkpoint (a recurrent state and the logits of one
+ * token) is made at the end of every feed of more than one token, and after 512 tokens at the latest; up to
+ * options.checkpoints of them are kept, with gaps that grow with the distance from the end.
+ *
+ * out_reuse NULL: not wanted. progress, unless NULL, is told how many of the n are there; false: QSA_E_CANCELLED, the
+ * session then holds the first tokens of the list, as many as progress was told. Errors: as qsa_session_feed. Those
+ * known beforehand (QSA_E_ARGUMENT, QSA_E_FULL) change nothing; later ones leave the chunks that were done. */
 qsa_status qsa_session_want(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
-                            qsa_reuse *out_reuse, void (*progress)(void *user, size_t there), void *user);
+                            qsa_reuse *out_reuse, qsa_progress progress, void *user);
 
-/* A checkpoint at the present end that stays whatever happens after it. One per session; marking again replaces it,
- * going back behind it ends it. Return goes there at once. */
+/* Marks the present end: a checkpoint that is kept until the session goes back behind it, or marks another. */
 qsa_status qsa_session_mark(qsa_session *session);
-qsa_status qsa_session_return(qsa_session *session); /* QSA_E_ORDER: no mark */
+/* Goes back to the mark at once. Errors: QSA_E_ORDER (no mark). */
+qsa_status qsa_session_return(qsa_session *session);
 
-/* Taps for verification: called for every QSA layer of every batch after it was computed. selection: groups of each
- * token of the batch. Tensors as in step.h, [tokens][heads][dim]. NULL takes the tap out. */
+/* For measurements: makes the session `tokens` longer without running the model, so that a depth of hundreds of
+ * thousands takes seconds. K, V and index get pseudo-random numbers of the size of projections, through real steps; the
+ * recurrent states small ones; the list valid ids. The same seed, length and chunk size give the same state. What the
+ * model says from there on has no meaning, and takes the time that a session of this length takes. Errors:
+ * QSA_E_ARGUMENT (0 tokens), QSA_E_FULL, QSA_E_LIMIT (positions), QSA_E_IO (threads). */
+qsa_status qsa_session_fill(qsa_session *session, uint64_t tokens, uint64_t seed);
+
+/* For verification: called for every QSA layer of every batch, after the layer was computed. selection: the selected
+ * groups of each token of the batch. Tensors as in qsa/step.h, [tokens][heads][dim], valid during the call. */
 typedef struct qsa_tap {
     void (*layer)(void *user, uint32_t model_layer, uint32_t tokens, const qsa_tensors *tensors,
                   const qsa_output *output, const qsa_step *step);
     void *user;
 } qsa_tap;
+/* Copies the tap. NULL: none any more. */
 void qsa_context_set_tap(qsa_context *context, const qsa_tap *tap);
 
 /* ---- sampling ---- */
 
 typedef struct qsa_sampler qsa_sampler;
 
+/* Tokens are ordered by descending logit, equal ones by ascending id; top_k, top_p and min_p, in this order, each keep
+ * a beginning of what is left. */
 typedef struct qsa_sampler_options {
-    float temperature; /* 0: greedy, ties to the lowest id; default 0 */
-    uint32_t top_k;    /* 0: all; default 0 */
-    float top_p;       /* (0, 1]; default 1 */
-    float min_p;       /* [0, 1]; default 0 */
-    uint64_t seed;     /* default 0 */
+    size_t size_bytes; /* sizeof(qsa_sampler_options), set by qsa_sampler_options_init */
+    float temperature; /* 0 .. 1,000; default 0: greedy, the first token of the order */
+    uint32_t top_k;    /* how many tokens; default 0: all */
+    float top_p;   /* the fewest tokens with this much of the probability, above 0 .. 1; default 1: all. 0 is refused */
+    float min_p;   /* tokens with at least this fraction of the first one's probability, 0 .. 1; default 0: all */
+    uint64_t seed; /* of the random numbers; default 0, a seed like any other */
 } qsa_sampler_options;
 
 void qsa_sampler_options_init(qsa_sampler_options *options);
+
+/* Errors: QSA_E_ARGUMENT (an option out of its range, by name). */
 qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocabulary, qsa_sampler **out_sampler);
 void qsa_sampler_destroy(qsa_sampler *sampler);
+
+/* The next token, given logits [vocabulary]. Draws one random number unless greedy. Errors: QSA_E_NONFINITE (a
+ * logit, which is named; nothing is drawn). */
 qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *out_token);
 
-/* ---- state that survives ---- */
+/* ---- sessions as files ---- */
 
-/* A session as a snapshot file: libqsa's parts, the token ids, the recurrent states with the session's checkpoints, and
- * the sampler's random numbers (NULL: none). At any moment path is the old file or the new one, whole. The model is
- * named by a fingerprint: XXH3 of its metadata, its tensor directory and samples of every tensor (all of one up to 16
- * KiB, of larger ones four times 4 KiB), and how the weights were loaded. Errors: QSA_E_IO, QSA_E_MEMORY. */
+/* Writes a session as a snapshot file: libqsa's parts, the token ids, the recurrent states with the session's
+ * checkpoints, and the state of the sampler's random numbers (sampler NULL: none). The file appears under its name when
+ * it is whole, in place of an old one; killed at any moment, the old file is as it was. The model is named by a
+ * fingerprint: XXH3 of its metadata, its tensor directory, all bytes of tensors up to 16 KiB and four times 4 KiB of
+ * larger ones, and of how the weights were loaded. Errors: QSA_E_IO. */
 qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampler, const char *path);
 
-/* Opens a session as it was saved: it goes on as if it had never been away, bit for bit, also with other threads and
- * chunks; qsa_session_want reuses all that was stored. The sampler (NULL: none) takes over the random numbers if the
- * file has some; its options stay. Bytes are taken for hostile. Errors, with nothing changed: QSA_E_IO; QSA_E_FORMAT
- * (naming the part); QSA_E_UNSUPPORTED (another model, shape, type of K and V or index profile, version: both values);
- * QSA_E_FULL; QSA_E_MEMORY. */
+/* Opens a session as it was saved. It continues bit for bit as if it had never been away, with other threads and chunk
+ * sizes, too, and qsa_session_want reuses all that was stored. sampler, unless NULL, takes over the random numbers if
+ * the file has some; its options stay. The bytes are not trusted. Errors: QSA_E_IO, QSA_E_FORMAT (naming the part),
+ * QSA_E_UNSUPPORTED (another model, shape, type of K and V, index profile or version: both values), QSA_E_FULL. */
 qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler *sampler, qsa_session **out_session);
 
 /* ---- the demo checkpoint: the quoter ---- */
 
-/* Path of the embedded default model; made on first use in the cache folder (XDG_CACHE_HOME, else ~/.cache, /qsa).
- * *out_path is the caller's to free(). announce is called before it is made; NULL: silent. */
+/* The path of the embedded default model, which is made on first use in the cache folder ($XDG_CACHE_HOME/qsa, else
+ * ~/.cache/qsa). *out_path is the caller's to free(). announce, unless NULL, is called before it is made. Errors:
+ * QSA_E_IO. */
 qsa_status qsa_demo_model(void (*announce)(void *user, const char *path), void *user, char **out_path);
 
-/* A ledger of exactly `tokens` tokens of the demo model, and questions about it. */
+/* A question about a ledger, and the answer that the demo model gives. */
 typedef struct qsa_question {
     char question[64]; /* "The access code of vault 0423 is" */
     char expected[32]; /* " 77120493." */
 } qsa_question;
-/* *out_text is the caller's to free(). questions [n]. Errors: QSA_E_ARGUMENT (more questions than lines). */
+
+/* A ledger of exactly `tokens` tokens of the demo model, and questions [n] about it; the same seed gives the same.
+ * *out_text is the caller's to free(). Errors: QSA_E_ARGUMENT (more questions than lines; a length that no ledger
+ * has). */
 qsa_status qsa_demo_ledger(uint64_t seed, size_t tokens, char **out_text, qsa_question *questions, size_t n);
 
 /* ---- a checkpoint of released widths ---- */
@@ -272,24 +322,25 @@ typedef enum qsa_random_type {
     QSA_RANDOM_TYPE_COUNT
 } qsa_random_type;
 
-/* A model of every width of Qwen3.8-Flash-Next with random weights: loading, memory and speed are those of the real
- * shape, what it says means nothing. Its numbers stay of ordinary size in any number of layers. */
+/* A model with every width of Qwen3.8-Flash-Next and random weights: loading, memory and speed are those of the real
+ * shape; what it says means nothing. Activations stay of ordinary size in any number of layers. */
 typedef struct qsa_random_model {
+    size_t size_bytes;    /* sizeof(qsa_random_model), set by qsa_random_model_init */
     uint32_t layers;      /* 4 .. 1,024, every fourth a QSA layer; default 4 */
-    uint32_t experts;     /* 10 .. 4,096 in each layer, of which a token takes ten; default 16 */
-    uint32_t vocabulary;  /* 1,024 .. 248,320; the n-gram table has 16 times as many rows; default 8,192 */
-    qsa_random_type type; /* of the large matrices; default QSA_RANDOM_Q8_0 */
-    uint64_t seed;        /* default 1 */
+    uint32_t experts;     /* of each layer, 10 .. 4,096; a token uses ten; default 16 */
+    uint32_t vocabulary;  /* tokens, 1,024 .. 248,320; the n-gram table has 16 times as many rows; default 8,192 */
+    qsa_random_type type; /* of the large matrices; default QSA_RANDOM_Q8_0, which is 0 */
+    uint64_t seed;        /* default 1; 0 is a seed like any other */
 } qsa_random_model;
 
 void qsa_random_model_init(qsa_random_model *options);
 
-/* Writes it as one GGUF file: the same bytes for the same options (q4_0 excepted, which ggml may round otherwise when
- * it is built for another processor). Takes a few megabytes of memory whatever the size. The file appears under its
- * name when it is complete, and replaces what had it. go_on is called every megabyte or so with the bytes written and
- * those of the whole file; false ends the work and leaves nothing. NULL: never asked. Errors: QSA_E_ARGUMENT (an
- * option, by name), QSA_E_MEMORY, QSA_E_IO (also where the disk has too little room, which is found before anything is
- * written, and after go_on said no). */
+/* Writes it as one GGUF file: the same bytes for the same options (q4_0 excepted, which ggml rounds differently on
+ * different processors). Takes a few megabytes of memory, whatever the size. The file appears under its name when it is
+ * whole, in place of an old one; killed at any moment, the old file is as it was. go_on, unless NULL, is asked about
+ * once per megabyte with the bytes written and those of the whole file; false: QSA_E_CANCELLED, nothing is left.
+ * Errors: QSA_E_ARGUMENT (an option, by name), QSA_E_IO (a disk with too little room is found before anything is
+ * written). */
 qsa_status qsa_random_model_write(const char *path, const qsa_random_model *options,
                                   bool (*go_on)(void *user, uint64_t written, uint64_t bytes), void *user);
 

@@ -73,10 +73,17 @@ static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights sto
     return describe(model);
 }
 
+void qsa_model_options_init(qsa_model_options *options)
+{
+    *options = (qsa_model_options){.size_bytes = sizeof *options, .weights = QSA_WEIGHTS_NATIVE};
+}
+
 qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model)
 {
     if (path == NULL || out_model == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: path or out_model is NULL");
+    if (options != NULL)
+        ENGINE_TRY(engine_check_size("qsa_model_options", options->size_bytes, sizeof *options));
     const qsa_weights storage = options == NULL ? QSA_WEIGHTS_NATIVE : options->weights;
     if (storage != QSA_WEIGHTS_NATIVE && storage != QSA_WEIGHTS_F32)
         return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: unknown storage of weights %d", (int)storage);

@@ -23,6 +23,7 @@ static qsa_status check_count(const char *name, uint32_t value, uint32_t least, 
 
 static qsa_status check_options(const qsa_random_model *o)
 {
+    ENGINE_TRY(engine_check_size("qsa_random_model", o->size_bytes, sizeof *o));
     ENGINE_TRY(check_count("layers", o->layers, RELEASED_MIN_LAYERS, RELEASED_MAX_LAYERS));
     ENGINE_TRY(check_count("experts", o->experts, RELEASED_EXPERTS_USED, RELEASED_MAX_EXPERTS));
     ENGINE_TRY(check_count("vocabulary", o->vocabulary, RELEASED_MIN_VOCABULARY, RELEASED_MAX_VOCABULARY));

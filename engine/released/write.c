@@ -11,6 +11,7 @@ enum { BLOCK_ELEMENTS = 1 << 18 };
 void qsa_random_model_init(qsa_random_model *options)
 {
     *options = (qsa_random_model){
+        .size_bytes = sizeof *options,
         .layers = 4,
         .experts = 16,
         .vocabulary = 8192,
@@ -45,7 +46,7 @@ static void fill(const writing *w, size_t tensor, uint64_t first, uint64_t n)
 static qsa_status ask(const writing *w)
 {
     if (w->go_on && !w->go_on(w->user, w->file.written, w->file.bytes))
-        return engine_fail(QSA_E_IO, "%s: interrupted; nothing was written", w->file.path);
+        return engine_fail(QSA_E_CANCELLED, "%s: interrupted; nothing was written", w->file.path);
     return QSA_OK;
 }
 
@@ -90,9 +91,11 @@ static qsa_status write_plan(const char *path, writing *w)
 qsa_status qsa_random_model_write(const char *path, const qsa_random_model *options,
                                   bool (*go_on)(void *user, uint64_t written, uint64_t bytes), void *user)
 {
+    qsa_random_model defaults;
+    qsa_random_model_init(&defaults);
     released_plan plan;
     writing w = {.plan = &plan, .go_on = go_on, .user = user};
-    qsa_status status = released_plan_init(&plan, options);
+    qsa_status status = released_plan_init(&plan, options == NULL ? &defaults : options);
     if (status == QSA_OK)
         status = write_plan(path, &w);
     released_plan_release(&plan);

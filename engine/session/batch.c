@@ -2,7 +2,7 @@
 /* One forward pass of any mix of sessions: check, prepare, compute within a step of libqsa, commit, publish. */
 #include "base/error.h"
 #include "model/ngram.h"
-#include "session/context.h"
+#include "session/session.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,12 +21,10 @@ static qsa_status check_item(const qsa_context *c, const qsa_batch_item *item, s
     }
     if (item->session->batch == c->batches)
         return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch names a session that it has already", index);
-    for (uint32_t t = 0; t < item->n; t++) {
-        if (item->tokens[t] < 0 || (uint32_t)item->tokens[t] >= c->model->shape.vocabulary) {
-            return engine_fail(QSA_E_ARGUMENT,
-                               "item %zu of the batch: token %u is %d, but the vocabulary has %u tokens", index, t,
-                               (int)item->tokens[t], c->model->shape.vocabulary);
-        }
+    const size_t stranger = context_find_stranger(c, item->tokens, item->n);
+    if (stranger < item->n) {
+        return engine_fail(QSA_E_ARGUMENT, "item %zu of the batch: token %zu is %d, but the vocabulary has %u tokens",
+                           index, stranger, (int)item->tokens[stranger], c->model->shape.vocabulary);
     }
     return QSA_OK;
 }
@@ -39,17 +37,14 @@ static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_
     c->batches++;
     for (size_t i = 0; i < n; i++) {
         ENGINE_TRY(check_item(c, &items[i], i));
-        items[i].session->batch = c->batches;
+        items[i].session->batch = c->batches; /* a mark only: a batch that fails leaves it */
         tokens += items[i].n;
     }
     if (tokens > c->options.chunk) {
         return engine_fail(QSA_E_LIMIT, "a batch of %llu tokens, at most %u go into one", (unsigned long long)tokens,
                            c->options.chunk);
     }
-    if (c->tokens + tokens > c->options.context) {
-        return engine_fail(QSA_E_FULL, "the context is full: %llu tokens stored, %llu more, room for %u",
-                           (unsigned long long)c->tokens, (unsigned long long)tokens, c->options.context);
-    }
+    ENGINE_TRY(context_check_room(c, tokens));
     *out_tokens = (uint32_t)tokens;
     return QSA_OK;
 }
@@ -130,37 +125,16 @@ static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const floa
 
 /* ---- after the commit: nothing here can fail ---- */
 
-void session_move_on(qsa_session *s, const int32_t *tokens, uint64_t n)
-{
-    session_state *old = s->now;
-    memcpy(s->ids + old->tokens, tokens, n * sizeof *s->ids);
-    s->now = s->spare;
-    s->now->tokens = old->tokens + n;
-    s->spare = old;
-    s->fed = true;
-    s->context->tokens += n;
-}
-
-static uint64_t last_place(const qsa_session *s)
-{
-    return s->places.n == 0 ? 0 : s->places.at[s->places.n - 1]->tokens;
-}
-
 /* logits: of the item, [item->logits][vocabulary]. */
 static void publish(qsa_context *c, const qsa_batch_item *item, const float *logits)
 {
     const size_t vocabulary = c->model->shape.vocabulary;
-    qsa_session *s = item->session;
-    const uint64_t before = s->now->tokens, n = item->n;
+    const uint64_t before = item->session->now->tokens, n = item->n;
     c->visible_tokens += forward_query_layers(c->pass) * (n * before + n * (n + 1) / 2);
-    session_move_on(s, item->tokens, item->n);
-    s->now->has_logits = item->logits > 0;
-    if (item->logits > 0) {
+    if (item->logits > 0)
         memcpy(item->out_logits, logits, item->logits * vocabulary * sizeof *logits);
-        memcpy(state_logits(c, s->now), logits + (item->logits - 1) * vocabulary, vocabulary * sizeof *logits);
-    }
-    if (s->now->tokens - last_place(s) >= PLACE_SPACING)
-        session_keep_place(s);
+    const float *last = item->logits == 0 ? NULL : logits + (item->logits - 1) * vocabulary;
+    session_advance(item->session, item->tokens, n, last);
 }
 
 static void publish_all(qsa_context *c, const qsa_batch_item *items, size_t n, const float *logits)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ enum { DEFAULT_CHUNK = 512 };
 void qsa_context_options_init(qsa_context_options *options)
 {
     *options = (qsa_context_options){
+        .size_bytes = sizeof *options,
         .context = 0,
         .sessions = 1,
         .chunk = DEFAULT_CHUNK,
@@ -73,7 +75,8 @@ static qsa_status create_cache(qsa_context *c)
     config.norms = norms;
     const qsa_status status = qsa_cache_create(&config, &c->cache);
     free(norms);
-    return status == QSA_OK ? QSA_OK : engine_fail_as_library(status);
+    ENGINE_TRY_LIBRARY(status);
+    return QSA_OK;
 }
 
 static qsa_status allocate_batch(qsa_context *c)
@@ -89,50 +92,72 @@ static qsa_status allocate_batch(qsa_context *c)
     return QSA_OK;
 }
 
-qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context)
+/* Fills in a context of zeros; what failed half-way is freed by context_free. */
+static qsa_status create_parts(qsa_context *c, const qsa_model *model, const qsa_context_options *options)
 {
-    if (model == NULL || out_context == NULL)
-        return engine_fail(QSA_E_ARGUMENT, "qsa_context_create: model or out_context is NULL");
-    qsa_context *c = calloc(1, sizeof *c);
-    if (c == NULL)
-        return engine_fail(QSA_E_MEMORY, "no memory for a context");
     c->model = model;
     if (options == NULL)
         qsa_context_options_init(&c->options);
     else
         c->options = *options;
-    qsa_status status = check_options(model, &c->options);
-    if (status == QSA_OK)
-        status = create_cache(c);
-    if (status == QSA_OK)
-        status = allocate_batch(c);
-    if (status == QSA_OK) {
-        c->clock = c->options.profile ? &c->own_clock : NULL;
-        status = forward_create(model, c->cache, c->options.chunk, c->options.threads, c->clock, &c->pass);
-    }
+    ENGINE_TRY(check_options(model, &c->options));
+    ENGINE_TRY(create_cache(c));
+    ENGINE_TRY(allocate_batch(c));
+    c->clock = c->options.profile ? &c->own_clock : NULL;
+    return forward_create(model, c->cache, c->options.chunk, c->options.threads, c->clock, &c->pass);
+}
+
+qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context)
+{
+    if (model == NULL || out_context == NULL)
+        return engine_fail(QSA_E_ARGUMENT, "qsa_context_create: model or out_context is NULL");
+    if (options != NULL)
+        ENGINE_TRY(engine_check_size("qsa_context_options", options->size_bytes, sizeof *options));
+    qsa_context *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return engine_fail(QSA_E_MEMORY, "no memory for a context");
+    const qsa_status status = create_parts(c, model, options);
     if (status != QSA_OK) {
-        qsa_context_destroy(c);
+        context_free(c);
         return status;
     }
     *out_context = c;
     return QSA_OK;
 }
 
-void qsa_context_destroy(qsa_context *context)
+void context_free(qsa_context *c)
 {
-    if (context == NULL)
-        return;
-    while (context->sessions != NULL)
-        qsa_session_close(context->sessions);
-    forward_destroy(context->pass);
-    qsa_cache_destroy(context->cache);
-    free(context->entries);
-    free(context->segments);
-    free(context->ids);
-    free(context->ngram_rows);
-    free(context->wanted);
-    free(context);
+    assert(c->sessions == NULL);
+    forward_destroy(c->pass);
+    qsa_cache_destroy(c->cache);
+    free(c->entries);
+    free(c->segments);
+    free(c->ids);
+    free(c->ngram_rows);
+    free(c->wanted);
+    free(c);
 }
+
+/* ---- what its sessions ask ---- */
+
+qsa_status context_check_room(const qsa_context *c, uint64_t tokens)
+{
+    if (tokens <= c->options.context - c->tokens)
+        return QSA_OK;
+    return engine_fail(QSA_E_FULL, "the context is full: %llu tokens stored, %llu more, room for %u",
+                       (unsigned long long)c->tokens, (unsigned long long)tokens, c->options.context);
+}
+
+size_t context_find_stranger(const qsa_context *c, const int32_t *tokens, size_t n)
+{
+    const uint32_t vocabulary = c->model->shape.vocabulary;
+    size_t i = 0;
+    while (i < n && tokens[i] >= 0 && (uint32_t)tokens[i] < vocabulary)
+        i++;
+    return i;
+}
+
+/* ---- looking ---- */
 
 void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats)
 {
@@ -143,6 +168,7 @@ void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_st
     out_stats->visible_tokens = context->visible_tokens;
     out_stats->compute_bytes = forward_bytes(context->pass);
     out_stats->graphs_built = forward_graphs_built(context->pass);
+    out_stats->threads = forward_threads(context->options.threads);
     out_stats->isa = qsa_cache_isa(context->cache);
 }
 

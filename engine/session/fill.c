@@ -3,7 +3,7 @@
  */
 #include "base/error.h"
 #include "model/state.h"
-#include "session/context.h"
+#include "session/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,19 +80,6 @@ static qsa_status fill_step(filler *f, qsa_seq seq, int64_t position, uint32_t t
     return QSA_OK;
 }
 
-/* The session's sequence holds what it held before. One that was never fed has no anchor yet, which only a new one has.
- */
-static void undo(qsa_session *s)
-{
-    qsa_cache *cache = s->context->cache;
-    if (s->fed) {
-        (void)qsa_seq_rewind(cache, s->seq, s->anchor + (int64_t)s->now->tokens);
-        return;
-    }
-    (void)qsa_seq_close(cache, s->seq);
-    (void)qsa_seq_open(cache, &s->seq); /* in the place that was just left */
-}
-
 static qsa_status fill_sequence(filler *f, qsa_session *s, uint64_t tokens)
 {
     const int64_t begin = s->anchor + (int64_t)s->now->tokens;
@@ -101,7 +88,7 @@ static qsa_status fill_sequence(filler *f, qsa_session *s, uint64_t tokens)
         const qsa_status status = fill_step(f, s->seq, begin + (int64_t)done, (uint32_t)n);
         if (status != QSA_OK) {
             if (done > 0)
-                undo(s);
+                session_restore_sequence(s);
             return status;
         }
         done += n;
@@ -115,12 +102,7 @@ static qsa_status check_fill(const qsa_session *s, uint64_t tokens)
 {
     if (s == NULL || tokens == 0)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_fill: no session, or no tokens");
-    const qsa_context *c = s->context;
-    if (tokens > c->options.context - c->tokens) {
-        return engine_fail(QSA_E_FULL, "the context is full: %llu tokens stored, %llu more, room for %u",
-                           (unsigned long long)c->tokens, (unsigned long long)tokens, c->options.context);
-    }
-    return QSA_OK;
+    return context_check_room(s->context, tokens);
 }
 
 static qsa_status filler_create(qsa_session *s, uint64_t tokens, uint64_t seed, filler *out)
@@ -156,8 +138,7 @@ qsa_status qsa_session_fill(qsa_session *session, uint64_t tokens, uint64_t seed
         status = fill_sequence(&f, session, tokens);
     if (status == QSA_OK) {
         fill_floats(&f.random, session->spare->floats, state_floats(&session->context->model->shape), STATE_SIZE);
-        session_move_on(session, f.ids, tokens);
-        session->now->has_logits = 0;
+        session_advance(session, f.ids, tokens, NULL);
         session_keep_place(session);
     }
     filler_free(&f);

@@ -2,8 +2,8 @@
 #include "session/places.h"
 
 #include "model/state.h"
-#include "session/context.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,25 +14,26 @@ static size_t recurrent_floats(const qsa_context *c)
     return state_floats(&c->model->shape);
 }
 
-size_t state_size(const qsa_context *c)
+size_t state_size_bytes(const qsa_context *c)
 {
     return sizeof(session_state) + (recurrent_floats(c) + c->model->shape.vocabulary) * sizeof(float);
 }
 
 session_state *state_new(qsa_context *c)
 {
-    session_state *state = calloc(1, state_size(c));
+    session_state *state = calloc(1, state_size_bytes(c));
     if (state != NULL) {
         state->uses = 1;
-        c->state_bytes += state_size(c);
+        c->state_bytes += state_size_bytes(c);
     }
     return state;
 }
 
 void state_release(qsa_context *c, session_state *state)
 {
+    assert(state == NULL || state->uses > 0);
     if (state != NULL && --state->uses == 0) {
-        c->state_bytes -= state_size(c);
+        c->state_bytes -= state_size_bytes(c);
         free(state);
     }
 }
@@ -63,6 +64,7 @@ static void remove_place(qsa_context *c, session_places *places, uint32_t index)
 
 uint32_t places_choose(const uint64_t *at, uint32_t n, uint32_t spared)
 {
+    assert(n >= 2);
     const double end = (double)at[n - 1];
     double best = 2; /* no ratio is above 1 */
     uint32_t chosen = n - 1;
@@ -95,6 +97,7 @@ session_state *places_keep(qsa_context *c, session_places *places, const session
     session_state *last = places->n == 0 ? NULL : places->at[places->n - 1];
     if (last != NULL && last->tokens == state->tokens && last->has_logits >= state->has_logits)
         return last;
+    assert(places->n < MAX_CHECKPOINTS + 2 && (last == NULL || last->tokens <= state->tokens));
     session_state *copy = state_new(c);
     if (copy == NULL)
         return NULL;
@@ -115,7 +118,7 @@ void places_cut(qsa_context *c, session_places *places, uint64_t tokens)
         remove_place(c, places, places->n - 1);
 }
 
-void places_forget(qsa_context *c, session_places *places)
+void places_drop_all(qsa_context *c, session_places *places)
 {
     while (places->n > 0)
         remove_place(c, places, places->n - 1);
@@ -123,6 +126,7 @@ void places_forget(qsa_context *c, session_places *places)
 
 void places_share(qsa_context *c, session_places *to, const session_places *from, uint64_t tokens)
 {
+    assert(to->n == 0);
     for (uint32_t i = 0; i < from->n && from->at[i]->tokens <= tokens; i++) {
         from->at[i]->uses++;
         to->at[to->n++] = from->at[i];

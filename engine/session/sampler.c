@@ -29,12 +29,13 @@ struct qsa_sampler {
 
 void qsa_sampler_options_init(qsa_sampler_options *options)
 {
-    *options = (qsa_sampler_options){.temperature = 0.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0.0f, .seed = 0};
+    *options = (qsa_sampler_options){.size_bytes = sizeof *options, .top_p = 1.0f};
 }
 
 /* Written so that a NaN is refused as well. */
 static qsa_status check_options(const qsa_sampler_options *options)
 {
+    ENGINE_TRY(engine_check_size("qsa_sampler_options", options->size_bytes, sizeof *options));
     if (!(options->temperature >= 0.0f && options->temperature <= MAX_TEMPERATURE))
         return engine_fail(QSA_E_ARGUMENT, "temperature is %g; it must be in [0, %g]", (double)options->temperature,
                            (double)MAX_TEMPERATURE);
@@ -47,7 +48,11 @@ static qsa_status check_options(const qsa_sampler_options *options)
 
 qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocabulary, qsa_sampler **out_sampler)
 {
-    ENGINE_TRY(check_options(options));
+    qsa_sampler_options o;
+    qsa_sampler_options_init(&o);
+    if (options != NULL)
+        o = *options;
+    ENGINE_TRY(check_options(&o));
     if (vocabulary == 0 || vocabulary > MAX_VOCABULARY)
         return engine_fail(QSA_E_ARGUMENT, "vocabulary is %u; it must be in [1, %d]", vocabulary, MAX_VOCABULARY);
     qsa_sampler *sampler = calloc(1, sizeof *sampler);
@@ -57,9 +62,9 @@ qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocab
         free(candidates);
         return engine_fail(QSA_E_MEMORY, "no memory for a sampler of %u tokens", vocabulary);
     }
-    sampler->options = *options;
+    sampler->options = o;
     sampler->vocabulary = vocabulary;
-    sampler->state = options->seed;
+    sampler->state = o.seed;
     sampler->candidates = candidates;
     *out_sampler = sampler;
     return QSA_OK;

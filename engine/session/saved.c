@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "model/state.h"
-#include "session/context.h"
 #include "session/sampler.h"
+#include "session/session.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -116,11 +116,7 @@ static qsa_status check_sequence(const qsa_context *c, const qsa_snapshot *file,
     if (info->window != 0 || info->rotary_frame != 0 || (info->tokens > 0 && !head->fed) ||
         info->anchor != (head->fed ? head->anchor : 0))
         return engine_fail(QSA_E_FORMAT, "snapshot: the sequence's anchor, window or frame is not that of part ENGN");
-    if (info->tokens > c->options.context - c->tokens) {
-        return engine_fail(QSA_E_FULL, "the context is full: %" PRIu64 " tokens stored, %" PRIu64 " saved, room for %u",
-                           c->tokens, info->tokens, c->options.context);
-    }
-    return QSA_OK;
+    return context_check_room(c, info->tokens);
 }
 
 static qsa_status read_tokens(qsa_session *s, const qsa_snapshot *file, uint64_t n)
@@ -132,9 +128,8 @@ static qsa_status read_tokens(qsa_session *s, const qsa_snapshot *file, uint64_t
     if (n == 0)
         return QSA_OK;
     memcpy(s->ids, part->data, n * sizeof *s->ids);
-    for (uint64_t i = 0; i < n; i++)
-        if (s->ids[i] < 0 || (uint32_t)s->ids[i] >= s->context->model->shape.vocabulary)
-            return bad_part(SAVED_TAG_TOKENS, "holds a token that is not in the vocabulary");
+    if (context_find_stranger(s->context, s->ids, n) < n)
+        return bad_part(SAVED_TAG_TOKENS, "holds a token that is not in the vocabulary");
     return QSA_OK;
 }
 
@@ -165,7 +160,7 @@ static qsa_status read_place(qsa_session *s, const qsa_snapshot *file, uint32_t 
     session_places *places = &s->places;
     session_state *state = state_new(s->context);
     if (state == NULL)
-        return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a state", state_size(s->context));
+        return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a state", state_size_bytes(s->context));
     const uint64_t after = places->n == 0 ? 0 : places->at[places->n - 1]->tokens;
     qsa_status status = read_state(s->context, file, number, state);
     if (status == QSA_OK && (state->tokens > s->now->tokens || (places->n > 0 && state->tokens <= after)))
@@ -219,9 +214,8 @@ static qsa_status adopt(qsa_session *s, const qsa_snapshot *file, qsa_sampler *s
         memcpy(&state, random->data, sizeof state);
         qsa_sampler_set_state(sampler, state);
     }
-    s->seq = file->sequences[0];
     places_thin(s->context, &s->places);
-    session_link(s);
+    session_join(s, file->sequences[0]);
     return QSA_OK;
 }
 
@@ -229,12 +223,10 @@ qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler 
 {
     if (context == NULL || path == NULL || out_session == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_load: context, path or out_session is NULL");
-    qsa_status status = QSA_OK;
-    qsa_session *s = session_allocate(context, &status);
-    if (s == NULL)
-        return status;
+    qsa_session *s = NULL;
     qsa_snapshot file;
-    status = qsa_snapshot_load(context->cache, digest_of(context->model), path, &file);
+    ENGINE_TRY(session_create(context, &s));
+    qsa_status status = qsa_snapshot_load(context->cache, digest_of(context->model), path, &file);
     if (status != QSA_OK) {
         session_free(s);
         return engine_fail_as_library(status);

@@ -1,38 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/error.h"
-#include "session/context.h"
+#include "session/session.h"
 
+#include "base/error.h"
+#include "model/state.h"
+
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- life ---- */
 
-static void free_ids(qsa_session *s)
-{
-    s->context->state_bytes -= s->ids_capacity * sizeof *s->ids;
-    free(s->ids);
-}
-
 void session_free(qsa_session *s)
 {
-    places_forget(s->context, &s->places);
+    places_drop_all(s->context, &s->places);
     state_release(s->context, s->now);
     state_release(s->context, s->spare);
-    free_ids(s);
+    s->context->state_bytes -= s->ids_capacity * sizeof *s->ids;
+    free(s->ids);
     free(s);
 }
 
-void session_link(qsa_session *s)
+void session_join(qsa_session *s, qsa_seq seq)
 {
-    s->next = s->context->sessions;
+    qsa_context *c = s->context;
+    assert(s->previous == NULL && s->next == NULL && c->sessions != s);
+    s->seq = seq;
+    s->next = c->sessions;
     if (s->next != NULL)
         s->next->previous = s;
-    s->context->sessions = s;
-    s->context->session_count++;
-    s->context->tokens += s->now->tokens;
+    c->sessions = s;
+    c->session_count++;
+    c->tokens += s->now->tokens;
+    assert(c->tokens <= c->options.context && c->session_count <= c->options.sessions);
 }
 
-static void unlink_session(qsa_session *s)
+static void leave(qsa_session *s)
 {
     if (s->next != NULL)
         s->next->previous = s->previous;
@@ -44,42 +46,37 @@ static void unlink_session(qsa_session *s)
     s->context->tokens -= s->now->tokens;
 }
 
-qsa_session *session_allocate(qsa_context *c, qsa_status *out_status)
+qsa_status session_create(qsa_context *c, qsa_session **out_session)
 {
-    if (c->session_count == c->options.sessions) {
-        *out_status = engine_fail(QSA_E_FULL, "the context's %u sessions are all open", c->options.sessions);
-        return NULL;
-    }
+    if (c->session_count == c->options.sessions)
+        return engine_fail(QSA_E_FULL, "the context's %u sessions are all open", c->options.sessions);
     qsa_session *s = calloc(1, sizeof *s);
-    if (s == NULL) {
-        *out_status = engine_fail(QSA_E_MEMORY, "no memory for a session");
-        return NULL;
-    }
+    if (s == NULL)
+        return engine_fail(QSA_E_MEMORY, "no memory for a session");
     s->context = c;
     s->now = state_new(c);
     s->spare = state_new(c);
     if (s->now == NULL || s->spare == NULL) {
         session_free(s);
-        *out_status = engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a session's state", 2 * state_size(c));
-        return NULL;
+        return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a session's state", 2 * state_size_bytes(c));
     }
-    return s;
+    *out_session = s;
+    return QSA_OK;
 }
 
 qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
 {
     if (context == NULL || out_session == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_open: context or out_session is NULL");
-    qsa_status status = QSA_OK;
-    qsa_session *s = session_allocate(context, &status);
-    if (s == NULL)
-        return status;
-    status = qsa_seq_open(context->cache, &s->seq);
+    qsa_session *s = NULL;
+    qsa_seq seq;
+    ENGINE_TRY(session_create(context, &s));
+    const qsa_status status = qsa_seq_open(context->cache, &seq);
     if (status != QSA_OK) {
         session_free(s);
         return engine_fail_as_library(status);
     }
-    session_link(s);
+    session_join(s, seq);
     *out_session = s;
     return QSA_OK;
 }
@@ -89,9 +86,21 @@ void qsa_session_close(qsa_session *session)
     if (session == NULL)
         return;
     (void)qsa_seq_close(session->context->cache, session->seq);
-    unlink_session(session);
+    leave(session);
     session_free(session);
 }
+
+/* Here and not in context.c, which knows nothing of sessions. */
+void qsa_context_destroy(qsa_context *context)
+{
+    if (context == NULL)
+        return;
+    while (context->sessions != NULL)
+        qsa_session_close(context->sessions);
+    context_free(context);
+}
+
+/* ---- looking ---- */
 
 uint64_t qsa_session_tokens(const qsa_session *session)
 {
@@ -102,6 +111,8 @@ const int32_t *qsa_session_list(const qsa_session *session)
 {
     return session->ids;
 }
+
+/* ---- forward ---- */
 
 qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position)
 {
@@ -114,8 +125,6 @@ qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position)
     session->anchor = position;
     return QSA_OK;
 }
-
-/* ---- feeding ---- */
 
 qsa_status session_reserve(qsa_session *s, uint64_t tokens)
 {
@@ -132,41 +141,110 @@ qsa_status session_reserve(qsa_session *s, uint64_t tokens)
     return QSA_OK;
 }
 
+static uint64_t last_place(const qsa_session *s)
+{
+    return s->places.n == 0 ? 0 : s->places.at[s->places.n - 1]->tokens;
+}
+
+void session_advance(qsa_session *s, const int32_t *tokens, uint64_t n, const float *logits)
+{
+    qsa_context *c = s->context;
+    session_state *old = s->now;
+    assert(old->tokens + n <= s->ids_capacity && old->uses == 1 && s->spare->uses == 1);
+    memcpy(s->ids + old->tokens, tokens, n * sizeof *s->ids);
+    s->now = s->spare;
+    s->now->tokens = old->tokens + n;
+    s->now->has_logits = logits != NULL;
+    if (logits != NULL)
+        memcpy(state_logits(c, s->now), logits, c->model->shape.vocabulary * sizeof *logits);
+    s->spare = old;
+    s->fed = true;
+    c->tokens += n;
+    if (s->now->tokens - last_place(s) >= PLACE_SPACING)
+        session_keep_place(s);
+}
+
 void session_keep_place(qsa_session *s)
 {
-    (void)places_keep(s->context, &s->places, s->now); /* without memory: costs time later, no more */
+    (void)places_keep(s->context, &s->places, s->now);
     places_thin(s->context, &s->places);
 }
 
-static qsa_status feed_chunk(qsa_session *s, const int32_t *tokens, uint32_t n, float *out_logits)
+/* ---- back ---- */
+
+/* One that was never fed has no anchor yet, which only a new sequence has. */
+void session_restore_sequence(qsa_session *s)
 {
-    const qsa_batch_item item = {s, tokens, n, out_logits != NULL, out_logits};
-    return qsa_batch_run(s->context, &item, 1);
+    qsa_cache *cache = s->context->cache;
+    if (s->fed) {
+        (void)qsa_seq_rewind(cache, s->seq, s->anchor + (int64_t)s->now->tokens);
+        return;
+    }
+    (void)qsa_seq_close(cache, s->seq);
+    (void)qsa_seq_open(cache, &s->seq); /* takes the place that was just left */
 }
 
-qsa_status session_feed_after(qsa_session *s, const int32_t *tokens, size_t n, float *out_logits, size_t before,
-                              void (*progress)(void *user, size_t fed), void *user)
+/* The present state becomes a copy of this one; NULL: that of no tokens. */
+static void become(qsa_session *s, const session_state *state)
 {
-    const size_t chunk = s->context->options.chunk;
-    for (size_t fed = 0; fed < n;) {
-        const size_t now = n - fed < chunk ? n - fed : chunk;
-        const bool is_last = fed + now == n;
-        ENGINE_TRY(feed_chunk(s, tokens + fed, (uint32_t)now, is_last ? out_logits : NULL));
-        fed += now;
-        if (progress != NULL)
-            progress(user, before + fed);
+    if (state != NULL) {
+        state_copy(s->context, s->now, state);
+        return;
     }
-    if (n > 1)
-        session_keep_place(s);
+    s->now->tokens = 0;
+    s->now->has_logits = 0;
+    memset(s->now->floats, 0, state_floats(&s->context->model->shape) * sizeof *s->now->floats);
+}
+
+qsa_status session_go_back(qsa_session *s, const session_state *state)
+{
+    if (state == s->now)
+        return QSA_OK;
+    const uint64_t tokens = state == NULL ? 0 : state->tokens;
+    assert(tokens <= s->now->tokens);
+    if (s->fed)
+        ENGINE_TRY_LIBRARY(qsa_seq_rewind(s->context->cache, s->seq, s->anchor + (int64_t)tokens));
+    s->context->tokens -= s->now->tokens - tokens;
+    places_cut(s->context, &s->places, tokens);
+    become(s, state);
     return QSA_OK;
 }
 
-qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t n, float *out_logits,
-                            void (*progress)(void *user, size_t fed), void *user)
+qsa_status session_take_over(qsa_session *s, const qsa_session *from, const session_state *state)
 {
-    if (session == NULL || (tokens == NULL && n > 0))
-        return engine_fail(QSA_E_ARGUMENT, "qsa_session_feed: session or tokens is NULL");
-    if (n == 0 && out_logits != NULL)
-        return engine_fail(QSA_E_ARGUMENT, "qsa_session_feed: no token whose logits could be computed");
-    return session_feed_after(session, tokens, n, out_logits, 0, progress, user);
+    qsa_context *c = s->context;
+    const uint64_t tokens = state->tokens;
+    assert(from != s && from->context == c && from->anchor == s->anchor && tokens <= s->ids_capacity);
+    qsa_seq seq;
+    ENGINE_TRY_LIBRARY(qsa_seq_fork(c->cache, from->seq, s->anchor + (int64_t)tokens, &seq));
+    (void)qsa_seq_close(c->cache, s->seq);
+    s->seq = seq;
+    s->fed = true;
+    memcpy(s->ids, from->ids, tokens * sizeof *s->ids);
+    c->tokens = c->tokens - s->now->tokens + tokens;
+    become(s, state);
+    places_drop_all(c, &s->places);
+    places_share(c, &s->places, &from->places, tokens);
+    session_keep_place(s);
+    return QSA_OK;
+}
+
+/* ---- the mark ---- */
+
+qsa_status qsa_session_mark(qsa_session *session)
+{
+    qsa_context *c = session->context;
+    const session_state *place = places_keep(c, &session->places, session->now);
+    if (place == NULL)
+        return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a mark", state_size_bytes(c));
+    session->places.mark = place;
+    places_thin(c, &session->places);
+    return QSA_OK;
+}
+
+qsa_status qsa_session_return(qsa_session *session)
+{
+    if (session->places.mark == NULL)
+        return engine_fail(QSA_E_ORDER, "the session has no mark to return to");
+    return session_go_back(session, session->places.mark);
 }

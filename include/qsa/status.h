@@ -43,6 +43,7 @@ typedef enum qsa_status {
     QSA_E_FORMAT,      /* malformed bytes: file, snapshot */
     QSA_E_IO,          /* an operating system error: file, memory map, thread */
     QSA_E_DEVICE,      /* a device failed: lost, out of resources, program build */
+    QSA_E_CANCELLED,   /* the caller's callback asked to stop; returned by the engine only */
     QSA_STATUS_COUNT
 } qsa_status;
 

@@ -26,6 +26,7 @@ const char *qsa_status_name(qsa_status status)
         [QSA_E_FORMAT] = "QSA_E_FORMAT",
         [QSA_E_IO] = "QSA_E_IO",
         [QSA_E_DEVICE] = "QSA_E_DEVICE",
+        [QSA_E_CANCELLED] = "QSA_E_CANCELLED",
     };
     if ((unsigned)status >= QSA_STATUS_COUNT)
         return "QSA_E_?";

@@ -48,8 +48,7 @@ static void answer(qsa_model *model, qsa_session *session, const char *question,
     int32_t *tokens;
     size_t n;
     qsa_sampler *sampler;
-    const qsa_sampler_options greedy = {.top_p = 1};
-    ok(qsa_sampler_create(&greedy, info.vocabulary, &sampler));
+    ok(qsa_sampler_create(NULL, info.vocabulary, &sampler));
     ok(qsa_model_encode(model, question, strlen(question), QSA_SPECIALS_NONE, &tokens, &n));
     ok(qsa_session_feed(session, tokens, n, logits, NULL, NULL));
     for (int i = 0; i < ANSWER; i++) {

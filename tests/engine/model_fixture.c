@@ -117,7 +117,9 @@ qsa_model *model_open_golden(const char *name, qsa_weights weights)
 {
     char path[512];
     qsa_model *model = NULL;
-    const qsa_model_options options = {weights};
+    qsa_model_options options;
+    qsa_model_options_init(&options);
+    options.weights = weights;
     snprintf(path, sizeof path, "%s/model/%s", QSA_GOLDEN_DIR, name);
     model_ok(qsa_model_open(path, &options, &model));
     return model;

@@ -3,7 +3,7 @@
  * Tolerances are those of tests/golden/README.md. */
 #include "model_fixture.h"
 
-#include "session/context.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

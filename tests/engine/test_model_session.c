@@ -2,7 +2,7 @@
 /* Sessions: refusals and failures that leave everything as it was, marks, anchors, a full context, what they hold. */
 #include "model_fixture.h"
 
-#include "session/context.h"
+#include "session/session.h"
 
 #include <fenv.h>
 #include <stdlib.h>
@@ -304,11 +304,12 @@ static void sessions_are_counted_and_their_memory_too(void **state)
     qsa_session_close(NULL);
 }
 
-static void count_progress(void *user, size_t fed)
+static bool count_progress(void *user, size_t fed)
 {
     size_t *calls = user;
     calls[0]++;
     calls[1] = fed;
+    return true;
 }
 
 static void feeding_goes_in_chunks_and_says_so(void **state)
@@ -325,6 +326,72 @@ static void feeding_goes_in_chunks_and_says_so(void **state)
     assert_int_equal(qsa_session_feed(s, NULL, 0, logits, NULL, NULL), QSA_E_ARGUMENT);
     assert_int_equal(qsa_session_tokens(s), 50);
     qsa_context_destroy(context);
+}
+
+static bool stop_at(void *user, size_t fed)
+{
+    const size_t *last = user;
+    return fed < *last;
+}
+
+/* A session that was stopped after 32 of 50 tokens is one that was fed 32, and takes the rest. */
+static void stopped_feeding_keeps_the_chunks_that_were_done(void **state)
+{
+    (void)state;
+    size_t last = 32;
+    qsa_context *context = small_context(2, 16);
+    qsa_session *s = model_session(context), *other = model_session(context);
+    float *found = test_alloc(vocabulary, sizeof *found);
+    found[0] = -1;
+    assert_refused(QSA_E_CANCELLED, qsa_session_feed(s, tokens, 50, found, stop_at, &last), "after 32 of 50");
+    assert_true(found[0] == -1);
+    assert_int_equal(qsa_session_tokens(s), 32);
+    free(feed(other, tokens, 32));
+    assert_int_equal(s->places.n, other->places.n);
+    uint64_t digests[2];
+    assert_int_equal(qsa_seq_digest(context->cache, s->seq, &digests[0]), QSA_OK);
+    assert_int_equal(qsa_seq_digest(context->cache, other->seq, &digests[1]), QSA_OK);
+    assert_int_equal(digests[0], digests[1]);
+    float *expected = feed(other, tokens + 32, 18);
+    last = 18; /* the answer after the last chunk does not matter */
+    model_ok(qsa_session_feed(s, tokens + 32, 18, found, stop_at, &last));
+    test_same_floats("logits", expected, found, vocabulary);
+    free(expected);
+    free(found);
+    qsa_context_destroy(context);
+}
+
+static void stopped_wanting_keeps_the_beginning_of_the_list(void **state)
+{
+    (void)state;
+    size_t last = 42;
+    qsa_context *context = small_context(1, 16);
+    qsa_session *s = model_session(context);
+    free(feed(s, tokens, 10));
+    qsa_reuse reuse = {.common = 77};
+    assert_refused(QSA_E_CANCELLED, qsa_session_want(s, tokens, 50, NULL, &reuse, stop_at, &last), "stopped");
+    assert_int_equal(qsa_session_tokens(s), 42);
+    assert_memory_equal(qsa_session_list(s), tokens, 42 * sizeof *tokens);
+    assert_int_equal(reuse.common, 77);
+    last = SIZE_MAX;
+    model_ok(qsa_session_want(s, tokens, 50, NULL, &reuse, stop_at, &last));
+    assert_int_equal(reuse.reused, 42);
+    qsa_context_destroy(context);
+}
+
+/* ---- options ---- */
+
+static void structs_without_init_are_refused(void **state)
+{
+    (void)state;
+    qsa_context *context = NULL;
+    qsa_model *other = NULL;
+    qsa_context_options o = model_options(1, 16, 1);
+    o.size_bytes--;
+    assert_refused(QSA_E_ARGUMENT, qsa_context_create(model, &o, &context), "call qsa_context_options_init first");
+    assert_refused(QSA_E_ARGUMENT, qsa_model_open("x", &(qsa_model_options){0}, &other), "call qsa_model_options_init");
+    assert_null(context);
+    assert_null(other);
 }
 
 static void bad_options_are_refused_by_name(void **state)
@@ -394,6 +461,9 @@ int main(void)
         cmocka_unit_test(anchor_is_decided_by_the_first_token),
         cmocka_unit_test(sessions_are_counted_and_their_memory_too),
         cmocka_unit_test(feeding_goes_in_chunks_and_says_so),
+        cmocka_unit_test(stopped_feeding_keeps_the_chunks_that_were_done),
+        cmocka_unit_test(stopped_wanting_keeps_the_beginning_of_the_list),
+        cmocka_unit_test(structs_without_init_are_refused),
         cmocka_unit_test(bad_options_are_refused_by_name),
         cmocka_unit_test(very_many_threads_work),
         cmocka_unit_test(rounding_of_the_host_does_not_matter),

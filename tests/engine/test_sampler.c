@@ -259,8 +259,11 @@ static void sampler_agrees_with_the_slow_way(void **state)
         for (uint32_t i = 0; i < count; i++)
             logits[i] =
                 round % 3 == 0 ? rintf(logits[i] * 3) : logits[i] * 8; /* a third of the rounds is full of ties */
-        qsa_sampler_options options = {temperatures[round / 7 % 4], top_ks[round / 3 % 6], top_ps[round / 5 % 4],
-                                       min_ps[round / 11 % 4], round};
+        qsa_sampler_options options = options_at(temperatures[round / 7 % 4]);
+        options.top_k = top_ks[round / 3 % 6];
+        options.top_p = top_ps[round / 5 % 4];
+        options.min_p = min_ps[round / 11 % 4];
+        options.seed = round;
         qsa_sampler *sampler = make(&options, count);
         int32_t expected = sample_slowly(&options, logits, count, round), found = next(sampler, logits);
         if (expected != found)
@@ -283,6 +286,10 @@ static void create_refuses_options_out_of_range_by_name(void **state)
 {
     (void)state;
     qsa_sampler_options good = options_at(1), options = good;
+    options.size_bytes = 0;
+    assert_int_equal(qsa_sampler_create(&options, 8, &(qsa_sampler *){NULL}), QSA_E_ARGUMENT);
+    assert_non_null(strstr(engine_error_detail(), "call qsa_sampler_options_init first"));
+    options = good;
     options.temperature = -1;
     expect_refused(options, "temperature is -1; it must be in [0, 1000]");
     options.temperature = 1001;

@@ -5,7 +5,7 @@
 
 #include "model/state.h"
 #include "quoter/quoter.h"
-#include "session/context.h"
+#include "session/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -318,11 +318,11 @@ static void memory_is_bounded_and_accounted(void **state)
     model_ok(qsa_session_mark(s));
     assert_true(s->places.n <= DEFAULT_CHECKPOINTS + 1);
     const uint64_t ids = s->ids_capacity * sizeof(int32_t);
-    assert_int_equal(state_bytes(context), (4 + s->places.n) * state_size(context) + ids);
+    assert_int_equal(state_bytes(context), (4 + s->places.n) * state_size_bytes(context) + ids);
     model_ok(qsa_session_want(other, text, 3000, NULL, NULL, NULL, NULL)); /* shares the places */
     assert_int_equal(state_bytes(context),
-                     (4 + s->places.n) * state_size(context) + ids + other->ids_capacity * sizeof(int32_t) +
-                         (other->places.at[other->places.n - 1]->uses == 1 ? state_size(context) : 0));
+                     (4 + s->places.n) * state_size_bytes(context) + ids + other->ids_capacity * sizeof(int32_t) +
+                         (other->places.at[other->places.n - 1]->uses == 1 ? state_size_bytes(context) : 0));
     qsa_session_close(s);
     qsa_session_close(other);
     assert_int_equal(state_bytes(context), 0);

@@ -4,9 +4,9 @@
 #include "model_fixture.h"
 
 #include "quoter/quoter.h"
-#include "session/context.h"
 #include "session/sampler.h"
 #include "session/saved.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,7 +218,10 @@ static void random_numbers_go_on(void **state)
     (void)state;
     qsa_context *context = context_of(models[2], 1, 64, 1), *other = context_of(models[2], 1, 64, 1);
     qsa_session *s = model_session(context), *loaded = NULL;
-    const qsa_sampler_options options = {.temperature = 1, .top_p = 1, .seed = 5};
+    qsa_sampler_options options;
+    qsa_sampler_options_init(&options);
+    options.temperature = 1;
+    options.seed = 5;
     qsa_sampler *sampler = NULL, *fresh = NULL;
     float logits[FLOATS];
     int32_t token = 0, again = 0;
