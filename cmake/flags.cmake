@@ -51,28 +51,32 @@ elseif(GGML_AVX2 AND GGML_FMA AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64
   set(QSA_NODE_FLAGS -mavx2 -mfma)
 endif()
 
-# qsa_isa_flags(TARGET FILE...): compiles each file of TARGET for the instruction set that its name names (avx2, avx512;
-# avxvnni and avx512vnni add byte dot products).
-# One translation unit per instruction set; files that name none, and machines other than x86-64, keep the baseline.
+# qsa_isa_flags(TARGET FILE...): compiles each file of TARGET for the instruction set that its name names: avx2, avx512;
+# avxvnni, avx512vnni and dotprod, which add byte dot products. One translation unit per instruction set; files that name
+# none keep the baseline.
 function(qsa_isa_flags TARGET)
-  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    return()
+  set(x86 FALSE)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    set(x86 TRUE)
   endif()
   foreach(file IN LISTS ARGN)
     get_filename_component(name ${file} NAME)
-    if(name MATCHES "avx512")
+    set(flags "")
+    if(x86 AND name MATCHES "avx512")
       set(flags -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c)
       if(name MATCHES "avx512vnni")
         list(APPEND flags -mavx512vnni)
       endif()
-    elseif(name MATCHES "avx2|avxvnni")
+    elseif(x86 AND name MATCHES "avx2|avxvnni")
       set(flags -mavx2 -mfma -mf16c)
       if(name MATCHES "avxvnni")
         list(APPEND flags -mavxvnni)
       endif()
-    else()
-      continue()
+    elseif(NOT x86 AND name MATCHES "dotprod")
+      set(flags -march=armv8.2-a+dotprod)
     endif()
-    set_property(SOURCE ${file} TARGET_DIRECTORY ${TARGET} APPEND PROPERTY COMPILE_OPTIONS ${flags})
+    if(flags)
+      set_property(SOURCE ${file} TARGET_DIRECTORY ${TARGET} APPEND PROPERTY COMPILE_OPTIONS ${flags})
+    endif()
   endforeach()
 endfunction()

@@ -8,7 +8,15 @@
 #if defined(__x86_64__)
 #define FOR_EACH_TABLE(DO)                                                                                             \
     DO(scalar, "scalar", QSA_CPU_BASELINE)                                                                             \
+    DO(avx2, "avx2", QSA_CPU_AVX2)                                                                                     \
+    DO(avx_vnni, "avx2", QSA_CPU_AVX2 | QSA_CPU_AVX_VNNI)                                                              \
+    DO(avx512, "avx512", QSA_CPU_AVX512)                                                                               \
     DO(avx512_vnni, "avx512", QSA_CPU_AVX512 | QSA_CPU_AVX512_VNNI)
+#elif defined(__aarch64__)
+#define FOR_EACH_TABLE(DO)                                                                                             \
+    DO(scalar, "scalar", QSA_CPU_BASELINE)                                                                             \
+    DO(neon, "neon", QSA_CPU_BASELINE)                                                                                 \
+    DO(neon_dotprod, "neon", QSA_CPU_DOTPROD)
 #else
 #define FOR_EACH_TABLE(DO) DO(scalar, "scalar", QSA_CPU_BASELINE)
 #endif

@@ -10,24 +10,11 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
-/* Unrolls the loop that follows completely, so that arrays of vectors live in registers. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
-/* Integers: rows of a panel are GROUPS * LANES. Floats: FLOAT_ROWS rows meet FLOAT_COLUMNS columns in registers. */
 enum { LANES = 16, GROUPS = 2, FLOAT_ROWS = 8, FLOAT_COLUMNS = 3 };
+#include "products/vector.h"
 
 /* Loads it once and not in each instruction that uses it. */
 #define IN_REGISTER(x) __asm__("" : "+v"(x))
-
-typedef uint32_t words __attribute__((vector_size(64)));
-typedef int32_t integers __attribute__((vector_size(64)));
-typedef float floats __attribute__((vector_size(64)));
 
 /* ---- Loading rows ----
  *
@@ -197,20 +184,12 @@ INLINE integers dot_4(integers acc, words w, int32_t four)
     return (integers)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)w, _mm512_set1_epi32(four));
 }
 
-INLINE int32_t four_of(const int8_t *q)
-{
-    int32_t four;
-    memcpy(&four, q, sizeof four);
-    return four;
-}
-
-/* The sums of n words of every group, times as many q. */
-INLINE void dot(const words *w, size_t step, size_t groups, size_t n, const int8_t *q, int32_t bias,
-                integers out[GROUPS])
+INLINE void dot(const words *w, size_t step, size_t groups, size_t n, bool is_signed, const int8_t *q, int32_t bias,
+                integers *out)
 {
     UNROLL
     for (size_t g = 0; g < groups; g++)
-        out[g] = (integers){0} + bias;
+        out[g] = (integers){0} + (is_signed ? bias : 0);
     UNROLL
     for (size_t i = 0; i < n; i++) {
         int32_t four = four_of(q + 4 * i);

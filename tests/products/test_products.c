@@ -2,9 +2,10 @@
 /* Every instruction set gives the definition's bits: every format, odd shapes, hostile numbers, any cut of the work.
  *
  * usage: test_products [SEED]      a failure prints the seed that repeats it */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "support.h"
 
-#include "products/tile.h"
+#include "products/products.h"
 #include "random_product.h"
 
 #include <math.h>
@@ -154,6 +155,52 @@ static void experts_give_the_bits_of_the_definition(void **state)
     for_every_format(expert_shapes);
 }
 
+/* ---- Which tables there are ---- */
+
+static bool is_offered(const char *variant)
+{
+    const qsa_products *table;
+    for (size_t i = 0; (table = qsa_products_available(i)) != NULL; i++)
+        if (strcmp(table->variant, variant) == 0)
+            return true;
+    return false;
+}
+
+/* By the compiler's word, not by that of base/isa.c. */
+static void the_tables_are_those_of_this_machine(void **state)
+{
+    (void)state;
+    assert_string_equal(qsa_products_available(0)->variant, "scalar");
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    assert_int_equal(is_offered("avx2"), __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+    assert_int_equal(is_offered("avx512 vnni"),
+                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"));
+#elif defined(__aarch64__)
+    assert_true(is_offered("neon"));
+#endif
+}
+
+static void a_named_instruction_set_is_given_or_none(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"scalar", "avx2", "avx512", "neon", "avx512 vnni", ""};
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+        setenv("QSA_ISA", names[n], 1);
+        bool offered = false;
+        const qsa_products *table;
+        for (size_t i = 0; (table = qsa_products_available(i)) != NULL; i++)
+            offered |= strcmp(table->isa, names[n]) == 0;
+        const char *wanted;
+        const qsa_products *chosen = qsa_products_choose(&wanted);
+        assert_string_equal(wanted, names[n]);
+        assert_int_equal(chosen != NULL, offered);
+        if (chosen)
+            assert_string_equal(chosen->isa, names[n]);
+    }
+    unsetenv("QSA_ISA");
+}
+
 /* ---- The definition itself ---- */
 
 /* Experts, and columns among others, give what each pair gives alone. */
@@ -218,6 +265,8 @@ int main(int argc, char **argv)
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_tables_are_those_of_this_machine),
+        cmocka_unit_test(a_named_instruction_set_is_given_or_none),
         cmocka_unit_test(every_shape_gives_the_bits_of_the_definition),
         cmocka_unit_test(widths_of_models_give_the_bits_of_the_definition),
         cmocka_unit_test(experts_give_the_bits_of_the_definition),
