@@ -3,7 +3,6 @@
 #include "bench/whole_model.h"
 #include "cli/commands.h"
 #include "console/options.h"
-#include "verify/verify.h"
 
 #include <stdlib.h>
 
@@ -43,16 +42,4 @@ bool bench_run_model(const bench_options *o)
 {
     (void)o;
     return refuse("bench") == EXIT_SUCCESS;
-}
-
-void golden_replay_model(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
-{
-    (void)folder, (void)file, (void)golden;
-    report_skip(r, "%s", WITHOUT);
-}
-
-void golden_replay_tokenizer(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
-{
-    (void)folder, (void)file, (void)golden;
-    report_skip(r, "%s", WITHOUT);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle.h"
 
 #include <math.h>
@@ -8,11 +9,11 @@ static void *resize(void *array, size_t count, size_t element_size)
 {
     void *grown = realloc(array, (count ? count : 1) * element_size);
     if (!grown)
-        abort(); /* a test host without memory */
+        abort();
     return grown;
 }
 
-/* ------------------------------------------------------------------ elementary functions (section 6) */
+/* ---- elementary functions (section 6) ---- */
 
 float oracle_e2(float x)
 {
@@ -70,7 +71,7 @@ float oracle_power(float theta, float e)
     return (float)y;
 }
 
-/* ------------------------------------------------------------------ rotary tables */
+/* ---- rotary tables ---- */
 
 static double correction(const oracle_shape *s, double beta)
 {
@@ -125,7 +126,7 @@ void oracle_cos_sin(const oracle_shape *s, const int32_t triple[3], float *out)
     free(frequencies);
 }
 
-/* ------------------------------------------------------------------ number types */
+/* ---- number types ---- */
 
 /* To the nearest number with so many significant bits and no finer grid than 2^least, ties to even. */
 static float round_to(float x, int bits, int least)
@@ -136,9 +137,15 @@ static float round_to(float x, int bits, int least)
     return copysignf((float)ldexp(rint(ldexp(fabs((double)x), -grid)), grid), x);
 }
 
+/* Adding just below half of a bf16's last bit, or just half where that bit is odd, carries into it where x is beyond
+ * the middle. By far the most frequent operation: hence bits instead of round_to(x, 8, -133), which is the same. */
 float oracle_to_bf16(float x)
 {
-    return round_to(x, 8, -133);
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 float oracle_to_f16(float x)
@@ -182,7 +189,7 @@ bool oracle_store(oracle_kv type, int size, const float *x, float *out)
     return ok;
 }
 
-/* ------------------------------------------------------------------ index keys (section 3) */
+/* ---- index keys (section 3) ---- */
 
 static float fl(float x, bool bf16)
 {
@@ -238,7 +245,18 @@ void oracle_pool(const oracle_shape *s, const float *raw_keys, const float *cos_
     free(mean);
 }
 
-/* ------------------------------------------------------------------ scores and membership (section 4) */
+void oracle_index_query(const oracle_shape *s, const float *x, const float *cos_sin, float *out)
+{
+    float *head = resize(NULL, s->index_dim, sizeof *head);
+    for (int h = 0; h < s->index_heads; h++) {
+        for (int d = 0; d < s->index_dim; d++)
+            head[d] = fl(x[h * s->index_dim + d], s->index_bf16);
+        norm_rotate(s->index_dim, s, s->index_q_norm, cos_sin, s->index_bf16, head, out + (size_t)h * s->index_dim);
+    }
+    free(head);
+}
+
+/* ---- scores and membership (section 4) ---- */
 
 float oracle_score(const oracle_shape *s, const float *index_q, const float *pooled_key)
 {
@@ -252,25 +270,41 @@ float oracle_score(const oracle_shape *s, const float *index_q, const float *poo
     return score;
 }
 
+typedef struct ranked {
+    float score;
+    int32_t number;
+} ranked;
+
+/* The total order of membership: score descending, then number ascending. */
+static int by_rank(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+    return *x < *y ? -1 : 1;
+}
+
 int oracle_select(int count, const float *scores, int keep, int32_t *out_chosen)
 {
-    bool *taken = resize(NULL, count, sizeof *taken);
-    int chosen = 0;
-    memset(taken, 0, (size_t)count * sizeof *taken);
-    for (int round = 0; round < keep && round < count; round++) {
-        int best = -1;
-        for (int j = 0; j < count; j++)
-            best = !taken[j] && (best < 0 || scores[j] > scores[best]) ? j : best;
-        taken[best] = true;
-    }
+    ranked *all = resize(NULL, count, sizeof *all);
+    const int chosen = keep < count ? keep : count;
     for (int j = 0; j < count; j++)
-        if (taken[j])
-            out_chosen[chosen++] = j;
-    free(taken);
+        all[j] = (ranked){scores[j], j};
+    qsort(all, count, sizeof *all, by_rank);
+    for (int i = 0; i < chosen; i++)
+        out_chosen[i] = all[i].number;
+    qsort(out_chosen, chosen, sizeof *out_chosen, by_number);
+    free(all);
     return chosen;
 }
 
-/* ------------------------------------------------------------------ the run */
+/* ---- the run ---- */
 
 void oracle_open(oracle_run *run, const oracle_shape *shape, int64_t anchor, int64_t frame, int window)
 {
@@ -336,16 +370,9 @@ static const char *append_index(oracle_run *run, int i, const oracle_tokens *tok
     const float *index_q = tokens->index_q + (size_t)i * q_size, *raw_key = tokens->raw_key + (size_t)i * s->index_dim;
     if (!acceptable(q_size, index_q) || !acceptable(s->index_dim, raw_key))
         return acceptable(q_size, index_q) ? "raw_key" : "index_q";
-    float *head = resize(NULL, s->index_dim, sizeof *head);
-    for (int h = 0; h < s->index_heads; h++) {
-        for (int d = 0; d < s->index_dim; d++)
-            head[d] = fl(index_q[h * s->index_dim + d], s->index_bf16);
-        norm_rotate(s->index_dim, s, s->index_q_norm, run->cos_sin + t * s->rotary_dim, s->index_bf16, head,
-                    run->index_q + t * q_size + (size_t)h * s->index_dim);
-    }
+    oracle_index_query(s, index_q, run->cos_sin + t * s->rotary_dim, run->index_q + t * q_size);
     for (int d = 0; d < s->index_dim; d++)
         run->raw_key[t * s->index_dim + d] = fl(raw_key[d], s->index_bf16);
-    free(head);
     return NULL;
 }
 
@@ -405,7 +432,7 @@ bool oracle_append(oracle_run *run, int n, const oracle_tokens *tokens, oracle_r
     return true;
 }
 
-/* ------------------------------------------------------------------ rows (sections 2 and 4) */
+/* ---- rows (sections 2 and 4) ---- */
 
 int oracle_first_group(const oracle_run *run, int t)
 {
@@ -434,24 +461,40 @@ int oracle_row_max(const oracle_shape *shape)
     return shape->budget + shape->ratio - 1;
 }
 
-int oracle_row(const oracle_run *run, int t, int32_t *out_row)
+int oracle_groups(const oracle_run *run, int t, int32_t *out_groups)
 {
-    int r = run->shape->ratio, first = oracle_first_group(run, t), end = oracle_end_group(run, t), size = 0;
-    float *scores = resize(NULL, end - first, sizeof *scores);
-    int32_t *chosen = resize(NULL, end - first, sizeof *chosen);
+    const oracle_shape *s = run->shape;
+    int first = oracle_first_group(run, t), candidates = oracle_end_group(run, t) - first;
+    float *scores = resize(NULL, candidates, sizeof *scores);
     oracle_scores(run, t, scores);
-    int count = oracle_select(end - first, scores, run->shape->budget / r, chosen);
+    int count = oracle_select(candidates, scores, s->budget / s->ratio, out_groups);
     for (int i = 0; i < count; i++)
-        for (int k = 0; k < r; k++)
-            out_row[size++] = (first + chosen[i]) * r + k;
-    for (int tail = end * r; tail <= t; tail++)
-        out_row[size++] = tail;
+        out_groups[i] += first;
     free(scores);
-    free(chosen);
+    return count;
+}
+
+int oracle_row_of(const oracle_shape *s, int t, const int32_t *groups, int count, int32_t *out_row)
+{
+    int size = 0;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < s->ratio; k++)
+            out_row[size++] = groups[i] * s->ratio + k;
+    for (int tail = (t + 1) / s->ratio * s->ratio; tail <= t; tail++)
+        out_row[size++] = tail;
     return size;
 }
 
-/* ------------------------------------------------------------------ attention over a row (sections 5 and 6) */
+int oracle_row(const oracle_run *run, int t, int32_t *out_row)
+{
+    const oracle_shape *s = run->shape;
+    int32_t *groups = resize(NULL, s->budget / s->ratio, sizeof *groups);
+    int size = oracle_row_of(s, t, groups, oracle_groups(run, t, groups), out_row);
+    free(groups);
+    return size;
+}
+
+/* ---- attention over a row (sections 5 and 6) ---- */
 
 /* One head: q and out [dim]; k and v of the head's kv head in token 0, `stride` apart. p has room for the row. */
 static void attend_head(int dim, size_t stride, const float *q, const float *k, const float *v, const int32_t *row,

@@ -1,9 +1,10 @@
-/* The naive second implementation of the specification: arrays and loops, one line per rule, nothing tuned.
- * It shares no code with the library and includes nothing of it; what it computes is compared bit by bit.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The naive second implementation of SPEC.md: arrays and loops, one line per rule, nothing tuned. It shares no code
+ * with the library and includes nothing of it; `qsa verify` and the tests compare the two bit by bit.
  *
  * One oracle_run is one layer of one sequence: tokens are appended, every result can be asked for at any time.
- * Tokens are named by their offset t in the run (0 is the anchor), groups by their number j (tokens rj .. rj+r-1).
- * Compile with -ffp-contract=off.
+ * A token is named by its offset t in the run (0 is the anchor), a group by its number j: tokens rj .. rj+r-1.
+ * Compile with -ffp-contract=off. Without memory it aborts.
  */
 #ifndef QSA_ORACLE_ORACLE_H
 #define QSA_ORACLE_ORACLE_H
@@ -68,13 +69,17 @@ bool oracle_append(oracle_run *run, int n, const oracle_tokens *tokens, oracle_r
 void oracle_truncate(oracle_run *run, int n);
 void oracle_close(oracle_run *run);
 
-/* The query at offset t: its candidate groups [first, end), their scores [end - first], its row of offsets
- * (room for oracle_row_max), and the attention over any row, [q_heads][head_dim]. */
+/* The query at offset t: its candidate groups [first, end); their scores [end - first]; the groups it selects, at most
+ * budget / ratio, ascending; the tokens it attends to, at most oracle_row_max, ascending; attention over any ascending
+ * list of tokens, [q_heads][head_dim]. */
 int oracle_first_group(const oracle_run *run, int t);
 int oracle_end_group(const oracle_run *run, int t);
 void oracle_scores(const oracle_run *run, int t, float *out_scores);
+int oracle_groups(const oracle_run *run, int t, int32_t *out_groups);
 int oracle_row_max(const oracle_shape *shape); /* budget + ratio - 1 */
 int oracle_row(const oracle_run *run, int t, int32_t *out_row);
+/* The tokens of any selected groups and the tail of the query at offset t; returns how many. */
+int oracle_row_of(const oracle_shape *shape, int t, const int32_t *groups, int count, int32_t *out_row);
 void oracle_attend(const oracle_run *run, int t, const int32_t *row, int row_size, float *out);
 void oracle_output(const oracle_run *run, int t, float *out); /* over its own row */
 
@@ -92,6 +97,8 @@ void oracle_norm(int size, float eps, const float *x, const float *weight, float
 void oracle_rotate(int rotary_dim, const float *cos_sin, bool bf16, float *x); /* in place */
 void oracle_pool(const oracle_shape *shape, const float *raw_keys, const float *cos_sin,
                  float *out); /* [ratio][index_dim] */
+/* x and out [index_heads][index_dim] of one token: normed and rotated. */
+void oracle_index_query(const oracle_shape *shape, const float *x, const float *cos_sin, float *out);
 float oracle_score(const oracle_shape *shape, const float *index_q, const float *pooled_key);
 /* The best `keep` of `count` scores by (score descending, number ascending), as ascending numbers; returns how many. */
 int oracle_select(int count, const float *scores, int keep, int32_t *out_chosen);

@@ -1,65 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same bits whatever the way: naive loops, instruction sets, parts, chunks, neighbours, rebuilt keys. */
+/* The same bits whatever the way: second implementation, instruction sets, parts, chunks, neighbours, rebuilt keys. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "console/memory.h"
 #include "verify/checks.h"
+#include "verify/compare.h"
 #include "verify/inputs.h"
-#include "verify/naive.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void lane_same_results(report *r, const char *way, const feed_run *expected, const feed_run *found, uint32_t first)
-{
-    char what[96];
-    for (uint32_t t = first; t < expected->c->n; t++) {
-        const size_t groups = (size_t)t * expected->groups_size, output = (size_t)t * expected->output_size;
-        snprintf(what, sizeof what, "%s, groups of token", way);
-        report_numbers(r, what, t, expected->groups + groups, expected->n_groups[t], found->groups + groups,
-                       found->n_groups[t]);
-        snprintf(what, sizeof what, "%s, output of token", way);
-        report_bits(r, what, t, expected->output + output, found->output + output, expected->output_size);
-    }
-}
-
-void lane_same_runs(report *r, const char *way, const feed_run *expected, const feed_run *found, uint32_t first)
-{
-    lane_same_results(r, way, expected, found, first);
-    uint64_t a = 0, b = 1;
-    if (report_call(r, qsa_seq_digest(expected->cache, expected->seq, &a), "digest") &&
-        report_call(r, qsa_seq_digest(found->cache, found->seq, &b), "digest"))
-        report_same(r, a == b, "%s: the stored state differs", way);
-}
 
 /* Feeds the case in another way and compares with `expected`. */
 static void compare_way(report *r, const char *way, const feed_run *expected, const feed_options *options)
 {
     feed_run found;
     if (report_call(r, feed_all(&found, expected->c, options), way))
-        lane_same_runs(r, way, expected, &found, options->first_output);
+        compare_runs(r, way, expected, &found, options->first_output);
     feed_close(&found);
 }
 
-/* ---- outputs against naive loops ---- */
+/* ---- outputs against the second implementation ---- */
 
 static void compare_outputs(report *r, const feed_run *run, uint32_t first)
 {
-    const golden_case *c = run->c;
-    naive_run naive;
-    naive_open(&naive, c);
-    uint32_t *groups = memory_new(run->groups_size, sizeof *groups);
-    uint32_t *row = memory_new(c->budget + c->ratio, sizeof *row);
+    oracle_case oracle;
     float *output = memory_new(run->output_size, sizeof *output);
-    for (uint32_t t = first; t < c->n; t++) {
-        uint32_t n = naive_row(c, t, groups, naive_select(&naive, t, groups), row);
-        naive_attend(&naive, t, row, n, output);
+    const bool is_open = open_oracle(r, &oracle, run->c);
+    for (uint32_t t = first; is_open && t < run->c->n; t++) {
+        oracle_output(&oracle.run, (int)t, output);
         report_bits(r, "output of token", t, output, run->output + (size_t)t * run->output_size, run->output_size);
     }
-    free(groups);
-    free(row);
     free(output);
-    naive_close(&naive);
+    oracle_case_close(&oracle);
 }
 
 static void output_case(report *r, const golden_case *c, uint32_t first)
@@ -70,14 +42,14 @@ static void output_case(report *r, const golden_case *c, uint32_t first)
     feed_close(&run);
 }
 
-void lane_outputs(report *r, bool quick)
+void check_outputs(report *r, bool quick)
 {
-    for (int types = 0; types < LANE_TYPES; types++) {
-        golden_case c = lane_case(&lane_small, 300, 2, lane_kv_bf16(types), lane_index_bf16(types));
+    for (int types = 0; types < TYPES_COUNT; types++) {
+        golden_case c = random_case(SHAPE_SMALL, 300, 2, types);
         output_case(r, &c, 0);
         golden_case_free(&c);
     }
-    golden_case c = lane_case(&lane_released, quick ? 300 : 2100, 0, true, true);
+    golden_case c = random_case(SHAPE_RELEASED, quick ? 300 : 2100, 0, TYPES_BF16);
     output_case(r, &c, c.n - 10);
     golden_case_free(&c);
 }
@@ -99,7 +71,7 @@ static void compare_isa(report *r, const char *isa, const feed_run *expected, co
     set_isa(isa);
     qsa_status status = feed_all(&found, expected->c, options);
     if (status != QSA_E_UNSUPPORTED && report_call(r, status, isa))
-        lane_same_runs(r, isa, expected, &found, options->first_output);
+        compare_runs(r, isa, expected, &found, options->first_output);
     feed_close(&found);
 }
 
@@ -117,17 +89,17 @@ static void isa_case(report *r, const golden_case *c, const feed_options *option
     feed_close(&scalar);
 }
 
-void lane_instruction_sets(report *r, bool quick)
+void check_instruction_sets(report *r, bool quick)
 {
     const char *wanted = getenv("QSA_ISA");
     char *saved = wanted ? memory_string(wanted) : NULL;
-    for (int types = 0; types < LANE_TYPES; types++) {
-        golden_case c = lane_case(&lane_small, 300, 1, lane_kv_bf16(types), lane_index_bf16(types));
+    for (int types = 0; types < TYPES_COUNT; types++) {
+        golden_case c = random_case(SHAPE_SMALL, 300, 1, types);
         isa_case(r, &c, &(feed_options){.chunk = 100});
         golden_case_free(&c);
     }
-    for (int types = 0; types < LANE_TYPES; types += LANE_TYPES - 1) {
-        golden_case c = lane_case(&lane_released, 2110, 0, lane_kv_bf16(types), lane_index_bf16(types));
+    for (int types = 0; types < TYPES_COUNT; types += TYPES_COUNT - 1) {
+        golden_case c = random_case(SHAPE_RELEASED, 2110, 0, types);
         isa_case(r, &c, &(feed_options){.first_output = c.n - (quick ? 4 : 20)});
         golden_case_free(&c);
     }
@@ -153,21 +125,21 @@ static void ways_case(report *r, const golden_case *c, const uint32_t *chunks, c
 
 static void all_types(report *r, const uint32_t *chunks, const uint32_t *parts)
 {
-    for (int types = 0; types < LANE_TYPES; types++) {
-        golden_case c = lane_case(&lane_small, 300, 3, lane_kv_bf16(types), lane_index_bf16(types));
+    for (int types = 0; types < TYPES_COUNT; types++) {
+        golden_case c = random_case(SHAPE_SMALL, 300, 3, types);
         ways_case(r, &c, chunks, parts);
         golden_case_free(&c);
     }
 }
 
-void lane_parts(report *r, bool quick)
+void check_parts(report *r, bool quick)
 {
     static const uint32_t chunks[] = {300, 1, 5, 0}, parts[] = {1, 2, 3, 8, 0};
     (void)quick;
     all_types(r, chunks, parts);
 }
 
-void lane_chunks(report *r, bool quick)
+void check_chunks(report *r, bool quick)
 {
     static const uint32_t some[] = {1, 7, 64, 0}, two[] = {2, 0};
     uint32_t every[300] = {0};
@@ -177,7 +149,7 @@ void lane_chunks(report *r, bool quick)
     }
     for (uint32_t i = 0; i < 299; i++)
         every[i] = i + 1;
-    golden_case c = lane_case(&lane_small, 300, 3, true, true);
+    golden_case c = random_case(SHAPE_SMALL, 300, 3, TYPES_BF16);
     ways_case(r, &c, every, two);
     golden_case_free(&c);
     all_types(r, some, two);
@@ -212,19 +184,19 @@ static void neighbour_case(report *r, const golden_case *c, const golden_case *n
         report_call(r, feed_open(&other, neighbour, &plain), "open")) {
         if (report_call(r, feed_open(&crowded, c, &(feed_options){.sequences = 3}), "open") &&
             report_call(r, feed_among_others(&crowded, &other), "feed among others"))
-            lane_same_runs(r, "among other sequences", &expected, &crowded, 0);
+            compare_runs(r, "among other sequences", &expected, &crowded, 0);
     }
     feed_close(&expected);
     feed_close(&crowded);
     feed_close(&other);
 }
 
-void lane_neighbours(report *r, bool quick)
+void check_neighbours(report *r, bool quick)
 {
     (void)quick;
-    for (int types = 0; types < LANE_TYPES; types++) {
-        golden_case c = lane_case(&lane_small, 300, 3, lane_kv_bf16(types), lane_index_bf16(types));
-        golden_case neighbour = lane_case(&lane_small, 300, 17, lane_kv_bf16(types), lane_index_bf16(types));
+    for (int types = 0; types < TYPES_COUNT; types++) {
+        golden_case c = random_case(SHAPE_SMALL, 300, 3, types);
+        golden_case neighbour = random_case(SHAPE_SMALL, 300, 17, types);
         neighbour_case(r, &c, &neighbour);
         golden_case_free(&c);
         golden_case_free(&neighbour);
@@ -233,35 +205,36 @@ void lane_neighbours(report *r, bool quick)
 
 /* ---- pooled keys ---- */
 
-/* Keys pooled step by step, the same computed anew from all raw keys by the library, and by the naive loops. */
-static void index_case(report *r, const golden_case *c, uint32_t chunk)
+/* Keys pooled step by step, the same computed anew from all raw keys by the library, and by the second implementation.
+ */
+static void pooled_case(report *r, const golden_case *c, uint32_t chunk)
 {
     feed_run run;
-    naive_run naive;
-    const size_t groups = c->n / c->ratio, count = groups * c->index_dim;
-    float *pooled = memory_new(count, sizeof *pooled);
-    const qsa_span whole = {c->anchor, c->anchor + (int64_t)(groups * c->ratio)};
+    const uint32_t dim = c->config.index_dim, ratio = c->config.ratio, groups = c->n / ratio;
+    float *pooled = memory_new((size_t)groups * dim, sizeof *pooled);
+    const qsa_span whole = {c->anchor, c->anchor + (int64_t)groups * ratio};
+    oracle_case oracle;
     if (report_call(r, feed_all(&run, c, &(feed_options){.chunk = chunk, .parts = 2}), "feed") &&
         report_call(r, qsa_seq_verify_index(run.cache, run.seq), "keys rebuilt from raw keys") &&
         report_call(r, qsa_seq_read(run.cache, run.seq, 0, QSA_TENSOR_POOLED, whole, pooled), "read")) {
-        naive_open(&naive, c);
-        for (size_t j = 0; j < groups; j++)
-            report_bits(r, "pooled key of group", j, naive.pooled + j * c->index_dim, pooled + j * c->index_dim,
-                        c->index_dim);
-        naive_close(&naive);
+        if (open_oracle(r, &oracle, c))
+            for (uint32_t j = 0; j < groups; j++)
+                report_bits(r, "pooled key of group", j, oracle.run.pooled + (size_t)j * dim, pooled + (size_t)j * dim,
+                            dim);
+        oracle_case_close(&oracle);
     }
     free(pooled);
     feed_close(&run);
 }
 
-void lane_index(report *r, bool quick)
+void check_pooled_keys(report *r, bool quick)
 {
     (void)quick;
     static const uint32_t chunks[] = {300, 1, 3, 7};
-    for (int types = 0; types < LANE_TYPES; types++)
+    for (int types = 0; types < TYPES_COUNT; types++)
         for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
-            golden_case c = lane_case(&lane_small, 300, (int64_t)i, lane_kv_bf16(types), lane_index_bf16(types));
-            index_case(r, &c, chunks[i]);
+            golden_case c = random_case(SHAPE_SMALL, 300, (int64_t)i, types);
+            pooled_case(r, &c, chunks[i]);
             golden_case_free(&c);
         }
 }

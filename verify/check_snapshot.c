@@ -3,6 +3,7 @@
  * are not what was written are refused and leave everything as it was. */
 #include "console/memory.h"
 #include "verify/checks.h"
+#include "verify/compare.h"
 #include "verify/inputs.h"
 
 #include <stdlib.h>
@@ -54,13 +55,6 @@ static qsa_status restore(feed_run *run, bytes *from, qsa_snapshot *out)
     return qsa_snapshot_read(run->cache, MODEL_DIGEST, &reader, out);
 }
 
-static uint64_t digest_of(report *r, const feed_run *run)
-{
-    uint64_t digest = 0;
-    report_call(r, qsa_seq_digest(run->cache, run->seq, &digest), "digest");
-    return digest;
-}
-
 /* Damaged bytes beside a live sequence. */
 static void refuse_damage(report *r, feed_run *run, bytes *saved)
 {
@@ -101,17 +95,17 @@ static void restore_case(report *r, const feed_run *expected, bytes *saved)
                 report_same(r, again.size == saved->size && memcmp(again.data, saved->data, again.size) == 0,
                             "saved, restored, saved: other bytes");
             if (report_call(r, feed_tokens(&run, SAVED_TOKENS, c->n, &options), "restored"))
-                lane_same_runs(r, "restored", expected, &run, SAVED_TOKENS);
+                compare_runs(r, "restored", expected, &run, SAVED_TOKENS);
         }
     }
     free(again.data);
     feed_close(&run);
 }
 
-void lane_snapshots(report *r, bool quick)
+void check_snapshots(report *r, bool quick)
 {
-    for (int types = 0; types < LANE_TYPES; types += quick ? 3 : 1) {
-        golden_case c = lane_case(&lane_small, 300, 2, lane_kv_bf16(types), lane_index_bf16(types));
+    for (int types = 0; types < TYPES_COUNT; types += quick ? 3 : 1) {
+        golden_case c = random_case(SHAPE_SMALL, 300, 2, types);
         feed_run expected;
         bytes saved = {0};
         if (report_call(r, feed_open(&expected, &c, &(feed_options){0}), "feed") &&

@@ -12,47 +12,17 @@ static bool has_projections(const golden_case *c)
     return c->has_attention && !c->final_qkv;
 }
 
-static qsa_yarn yarn_of(const golden_case *c)
-{
-    qsa_yarn none = {0};
-    if (!c->has_yarn)
-        return none;
-    return (qsa_yarn){.factor = c->yarn_factor,
-                      .original_context = (float)c->yarn_original_context,
-                      .beta_fast = (float)c->yarn_beta_fast,
-                      .beta_slow = (float)c->yarn_beta_slow,
-                      .attention_factor = c->has_yarn_attention_factor ? c->yarn_attention_factor : 0};
-}
-
 qsa_config feed_config(const golden_case *c, qsa_norm_weights *norms)
 {
-    static const qsa_kv_type kv_types[] = {[GOLDEN_KV_F32] = QSA_KV_F32,
-                                           [GOLDEN_KV_BF16] = QSA_KV_BF16,
-                                           [GOLDEN_KV_F16] = QSA_KV_F16,
-                                           [GOLDEN_KV_Q8_0] = QSA_KV_Q8_0};
-    qsa_config config;
-    qsa_config_init(&config);
-    const bool attends = has_projections(c);
-    config.layers = 1;
-    config.q_heads = attends ? c->q_heads : 1;
-    config.kv_heads = attends ? c->kv_heads : 1;
-    config.head_dim = attends ? c->head_dim : c->rotary_dim;
-    config.index_heads = c->index_heads;
-    config.index_dim = c->index_dim;
-    config.ratio = c->ratio;
-    config.budget = c->budget;
-    config.rotary_dim = c->rotary_dim;
-    for (int i = 0; i < 3; i++)
-        config.sections[i] = c->sections[i];
-    config.theta = c->theta;
-    config.eps = c->eps;
-    config.yarn = yarn_of(c);
-    config.kv_type = kv_types[c->kv_type];
-    config.profile = c->index_bf16 ? QSA_PROFILE_BF16 : QSA_PROFILE_F32;
-    *norms = (qsa_norm_weights){.q = attends ? c->q_norm : NULL,
-                                .k = attends ? c->k_norm : NULL,
-                                .index_q = c->index_q_norm,
-                                .index_k = c->index_k_norm};
+    qsa_config config = c->config;
+    *norms = (qsa_norm_weights){.index_q = c->index_q_norm, .index_k = c->index_k_norm};
+    if (has_projections(c)) {
+        norms->q = c->q_norm;
+        norms->k = c->k_norm;
+    } else {
+        config.q_heads = config.kv_heads = 1;
+        config.head_dim = config.rotary_dim;
+    }
     config.norms = norms;
     config.device = device_in_use();
     config.capacity_tokens = c->n + UINT64_C(3) * QSA_PAGE_TOKENS;
@@ -81,7 +51,7 @@ qsa_status feed_open(feed_run *run, const golden_case *c, const feed_options *op
         run->config.max_sequences = options->sequences;
         run->config.capacity_tokens *= options->sequences;
     }
-    run->groups_size = c->budget / c->ratio;
+    run->groups_size = c->config.budget / c->config.ratio;
     run->output_size = run->config.q_heads * run->config.head_dim;
     run->groups = memory_new((size_t)c->n * run->groups_size, sizeof *run->groups);
     run->n_groups = memory_new(c->n, sizeof *run->n_groups);
@@ -183,7 +153,7 @@ static uint32_t groups_gone(const qsa_cache *cache, const feed_piece *p)
     qsa_seq_info info;
     if (qsa_seq_query(cache, p->seq, &info) != QSA_OK || info.tokens == 0)
         return 0;
-    return (uint32_t)(info.anchor - p->run->c->anchor) / p->run->c->ratio;
+    return (uint32_t)(info.anchor - p->run->c->anchor) / p->run->c->config.ratio;
 }
 
 static qsa_status keep_results(const qsa_cache *cache, const qsa_step *step, const step_memory *m,

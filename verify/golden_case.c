@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "verify/golden_case.h"
 
 #include "verify/golden_numbers.h"
@@ -20,22 +21,22 @@ static uint32_t within(const golden_record *record, const char *key, size_t inde
     return (uint32_t)golden_integer_within(record, key, index, least, most, error);
 }
 
-static bool index_profile(const golden_record *record, golden_error *error)
+static qsa_profile index_profile(const golden_record *record, golden_error *error)
 {
-    bool bf16 = golden_is(record, "profile", "bf16");
+    const bool bf16 = golden_is(record, "profile", "bf16");
     if (!bf16 && !golden_is(record, "profile", "f32"))
         golden_fail(error, "%s: 'profile' must be f32 or bf16", golden_record_name(record));
-    return bf16;
+    return bf16 ? QSA_PROFILE_BF16 : QSA_PROFILE_F32;
 }
 
-static golden_kv kv_type(const golden_record *record, golden_error *error)
+static qsa_kv_type kv_type(const golden_record *record, golden_error *error)
 {
-    static const char *const names[] = {"f32", "bf16", "f16", "q8_0"};
-    for (int type = GOLDEN_KV_F32; type <= GOLDEN_KV_Q8_0; type++)
+    static const char *const names[QSA_KV_TYPE_COUNT] = {"f32", "bf16", "f16", "q8_0"}; /* in the order of the enum */
+    for (int type = 0; type < QSA_KV_TYPE_COUNT; type++)
         if (golden_is(record, "kv_type", names[type]))
-            return (golden_kv)type;
+            return (qsa_kv_type)type;
     golden_fail(error, "%s: 'kv_type' must be f32, bf16, f16 or q8_0", golden_record_name(record));
-    return GOLDEN_KV_F32;
+    return QSA_KV_F32;
 }
 
 static double number_or(const golden_record *record, const char *key, double otherwise, golden_error *error)
@@ -43,36 +44,40 @@ static double number_or(const golden_record *record, const char *key, double oth
     return golden_has(record, key) ? golden_number(record, key, 0, error) : otherwise;
 }
 
-static void read_yarn(const golden_record *record, golden_case *c, golden_error *error)
+static qsa_yarn read_yarn(const golden_record *record, golden_error *error)
 {
-    c->has_yarn = golden_has(record, "yarn_factor");
-    if (!c->has_yarn)
-        return;
-    c->yarn_factor = (float)golden_number(record, "yarn_factor", 0, error);
-    c->yarn_original_context = golden_number(record, "yarn_original_max_position_embeddings", 0, error);
-    c->yarn_beta_fast = number_or(record, "yarn_beta_fast", 32, error);
-    c->yarn_beta_slow = number_or(record, "yarn_beta_slow", 1, error);
-    c->has_yarn_attention_factor = golden_has(record, "yarn_attn_factor");
-    c->yarn_attention_factor = (float)number_or(record, "yarn_attn_factor", 0, error);
+    if (!golden_has(record, "yarn_factor"))
+        return (qsa_yarn){0};
+    return (qsa_yarn){
+        .factor = (float)golden_number(record, "yarn_factor", 0, error),
+        .original_context = (float)golden_number(record, "yarn_original_max_position_embeddings", 0, error),
+        .beta_fast = (float)number_or(record, "yarn_beta_fast", 32, error),
+        .beta_slow = (float)number_or(record, "yarn_beta_slow", 1, error),
+        .attention_factor = (float)number_or(record, "yarn_attn_factor", 0, error),
+    };
 }
 
 bool golden_case_shape(const golden_record *header, golden_case *out, golden_error *error)
 {
-    golden_case *c = out;
-    *c = (golden_case){0};
-    c->q_heads = within(header, "q_heads", 0, 1, 512, error);
-    c->kv_heads = within(header, "kv_heads", 0, 1, 512, error);
-    c->head_dim = within(header, "head_dim", 0, 1, 1024, error);
-    c->index_heads = within(header, "index_heads", 0, 1, 512, error);
-    c->index_dim = within(header, "index_dim", 0, 1, 1024, error);
-    c->rotary_dim = within(header, "rotary_dim", 0, 2, 1024, error);
-    c->budget = within(header, "budget", 0, 1, 65536, error);
-    c->ratio = within(header, "ratio", 0, 1, 64, error);
+    *out = (golden_case){0};
+    qsa_config *c = &out->config;
+    qsa_config_init(c);
+    c->layers = 1;
+    c->kv_type = QSA_KV_F32;
+    c->profile = QSA_PROFILE_F32;
+    c->q_heads = within(header, "q_heads", 0, 1, QSA_MAX_Q_HEADS, error);
+    c->kv_heads = within(header, "kv_heads", 0, 1, QSA_MAX_Q_HEADS, error);
+    c->head_dim = within(header, "head_dim", 0, 1, QSA_MAX_DIM, error);
+    c->index_heads = within(header, "index_heads", 0, 1, QSA_MAX_Q_HEADS, error);
+    c->index_dim = within(header, "index_dim", 0, 1, QSA_MAX_DIM, error);
+    c->rotary_dim = within(header, "rotary_dim", 0, 2, QSA_MAX_DIM, error);
+    c->budget = within(header, "budget", 0, 1, QSA_MAX_BUDGET, error);
+    c->ratio = within(header, "ratio", 0, 1, QSA_MAX_RATIO, error);
     for (size_t i = 0; i < 3; i++)
-        c->sections[i] = within(header, "sections", i, 0, 1024, error);
+        c->sections[i] = within(header, "sections", i, 0, QSA_MAX_DIM, error);
     c->theta = (float)golden_number(header, "theta", 0, error);
     c->eps = (float)golden_number(header, "eps", 0, error);
-    read_yarn(header, c, error);
+    c->yarn = read_yarn(header, error);
     if (!error->text[0] && (c->rotary_dim % 2 || c->rotary_dim > c->head_dim || c->rotary_dim > c->index_dim)) {
         golden_fail(error, "%s: 'rotary_dim' must be even, and at most head_dim and index_dim",
                     golden_record_name(header));
@@ -86,7 +91,7 @@ bool golden_case_shape(const golden_record *header, golden_case *out, golden_err
 
 static void read_run(const golden_record *record, golden_case *c, golden_error *error)
 {
-    c->index_bf16 = index_profile(record, error);
+    c->config.profile = index_profile(record, error);
     c->n = within(record, "n", 0, 1, 65536, error);
     c->anchor = golden_integer_within(record, "anchor", 0, 0, INT32_MAX, error);
     if (golden_has(record, "rotary"))
@@ -172,17 +177,18 @@ static void read_stage_queries(const golden_record *header, golden_case *c, gold
 
 static void read_stage_streams(const golden_record *header, golden_case *c, golden_error *error)
 {
-    recipe plain = {1, 1, 1, c->index_bf16};
-    recipe norm = {1, 0.25f, 0.25f, c->index_bf16};
+    recipe plain = {1, 1, 1, c->config.profile == QSA_PROFILE_BF16};
+    recipe norm = {1, 0.25f, 0.25f, c->config.profile == QSA_PROFILE_BF16};
     float q_scale = (float)golden_number(header, "q_scale", 0, error);
-    recipe q = {1, q_scale, q_scale, c->index_bf16};
-    uint64_t kv_size = (uint64_t)c->kv_heads * c->head_dim;
+    recipe q = {1, q_scale, q_scale, c->config.profile == QSA_PROFILE_BF16};
+    uint64_t kv_size = (uint64_t)c->config.kv_heads * c->config.head_dim;
     c->has_attention = true;
-    c->index_q = read_stream(header, "stream_index_q", c->n, (uint64_t)c->index_heads * c->index_dim, plain, error);
-    c->raw_key = read_stream(header, "stream_raw_key", c->n, c->index_dim, plain, error);
-    c->index_q_norm = read_norm(header, "stream_q_norm", c->index_dim, norm, error);
-    c->index_k_norm = read_norm(header, "stream_k_norm", c->index_dim, norm, error);
-    c->q = read_stream(header, "stream_q", c->n, (uint64_t)c->q_heads * c->head_dim, q, error);
+    c->index_q = read_stream(header, "stream_index_q", c->n, (uint64_t)c->config.index_heads * c->config.index_dim,
+                             plain, error);
+    c->raw_key = read_stream(header, "stream_raw_key", c->n, c->config.index_dim, plain, error);
+    c->index_q_norm = read_norm(header, "stream_q_norm", c->config.index_dim, norm, error);
+    c->index_k_norm = read_norm(header, "stream_k_norm", c->config.index_dim, norm, error);
+    c->q = read_stream(header, "stream_q", c->n, (uint64_t)c->config.q_heads * c->config.head_dim, q, error);
     c->k = read_stream(header, "stream_k", c->n, kv_size, plain, error);
     c->v = read_stream(header, "stream_v", c->n, kv_size, plain, error);
 }
@@ -198,33 +204,33 @@ static float *constant_row(uint32_t size, float value, golden_error *error)
 /* Raw keys of a ties file: templates [templates][ratio][index_dim], placed by template_of_group. */
 static void place_templates(const golden_record *header, golden_case *c, golden_error *error)
 {
-    size_t group_size = (size_t)c->ratio * c->index_dim;
-    size_t groups = (c->n + c->ratio - 1) / c->ratio;
+    size_t group_size = (size_t)c->config.ratio * c->config.index_dim;
+    size_t groups = (c->n + c->config.ratio - 1) / c->config.ratio;
     const golden_tensor *shape = golden_find_tensor(header, "templates", error);
     const int32_t *template_of_group = golden_integers(header, "template_of_group", groups, error);
     const float *templates = shape ? golden_floats(header, "templates", shape->count, error) : NULL;
-    c->raw_key = allocate(c->n, c->index_dim, error);
+    c->raw_key = allocate(c->n, c->config.index_dim, error);
     for (uint32_t t = 0; c->raw_key && t < c->n; t++) {
-        int64_t number = template_of_group[t / c->ratio];
+        int64_t number = template_of_group[t / c->config.ratio];
         if (number < 0 || (size_t)number >= shape->count / group_size) {
             golden_fail(error, "%s: 'template_of_group' %d: there is no such template", golden_record_name(header),
                         (int)number);
             return;
         }
-        memcpy(&c->raw_key[(size_t)t * c->index_dim],
-               &templates[(size_t)number * group_size + (size_t)(t % c->ratio) * c->index_dim],
-               c->index_dim * sizeof *templates);
+        memcpy(&c->raw_key[(size_t)t * c->config.index_dim],
+               &templates[(size_t)number * group_size + (size_t)(t % c->config.ratio) * c->config.index_dim],
+               c->config.index_dim * sizeof *templates);
     }
 }
 
 static void read_ties(const golden_record *header, golden_case *c, golden_error *error)
 {
-    size_t count = (size_t)c->n * c->index_heads * c->index_dim;
+    size_t count = (size_t)c->n * c->config.index_heads * c->config.index_dim;
     const float *index_q = golden_floats(header, "index_q_raw", count, error);
     float weight = (float)golden_number(header, "norm_weight", 0, error);
-    c->index_q_norm = constant_row(c->index_dim, weight, error);
-    c->index_k_norm = constant_row(c->index_dim, weight, error);
-    c->index_q = allocate(c->n, (uint64_t)c->index_heads * c->index_dim, error);
+    c->index_q_norm = constant_row(c->config.index_dim, weight, error);
+    c->index_k_norm = constant_row(c->config.index_dim, weight, error);
+    c->index_q = allocate(c->n, (uint64_t)c->config.index_heads * c->config.index_dim, error);
     if (c->index_q)
         memcpy(c->index_q, index_q, count * sizeof *index_q);
     place_templates(header, c, error);
@@ -291,13 +297,14 @@ static recipe path_recipe(const golden_record *record, const char *key, const ch
 
 static void read_path_streams(const golden_record *record, golden_case *c, golden_error *error)
 {
-    uint64_t kv_size = (uint64_t)c->kv_heads * c->head_dim;
+    uint64_t kv_size = (uint64_t)c->config.kv_heads * c->config.head_dim;
     recipe r = path_recipe(record, "scale_index_q", "scale_index_q", error);
-    c->index_q = read_stream(record, "stream_index_q", c->n, (uint64_t)c->index_heads * c->index_dim, r, error);
+    c->index_q =
+        read_stream(record, "stream_index_q", c->n, (uint64_t)c->config.index_heads * c->config.index_dim, r, error);
     r = path_recipe(record, "scale_raw_key", "scale_raw_key", error);
-    c->raw_key = read_stream(record, "stream_raw_key", c->n, c->index_dim, r, error);
+    c->raw_key = read_stream(record, "stream_raw_key", c->n, c->config.index_dim, r, error);
     r = path_recipe(record, "scale_q", "scale_q", error);
-    c->q = read_stream(record, "stream_q", c->n, (uint64_t)c->q_heads * c->head_dim, r, error);
+    c->q = read_stream(record, "stream_q", c->n, (uint64_t)c->config.q_heads * c->config.head_dim, r, error);
     r = path_recipe(record, "scale_k", "scale_k", error);
     c->k = read_stream(record, "stream_k", c->n, kv_size, r, error);
     r = path_recipe(record, "scale_v", "scale_v_odd", error);
@@ -309,10 +316,10 @@ static void read_path_norms(const golden_record *record, golden_case *c, golden_
     recipe quarter = {1, 0.25f, 0.25f, false};
     float q_scale = (float)golden_number(record, "scale_main_q_norm", 0, error);
     recipe main_q = {1, q_scale, q_scale, false};
-    c->index_q_norm = read_norm(record, "stream_q_norm", c->index_dim, quarter, error);
-    c->index_k_norm = read_norm(record, "stream_k_norm", c->index_dim, quarter, error);
-    c->q_norm = read_norm(record, "stream_main_q_norm", c->head_dim, main_q, error);
-    c->k_norm = read_norm(record, "stream_main_k_norm", c->head_dim, quarter, error);
+    c->index_q_norm = read_norm(record, "stream_q_norm", c->config.index_dim, quarter, error);
+    c->index_k_norm = read_norm(record, "stream_k_norm", c->config.index_dim, quarter, error);
+    c->q_norm = read_norm(record, "stream_main_q_norm", c->config.head_dim, main_q, error);
+    c->k_norm = read_norm(record, "stream_main_k_norm", c->config.head_dim, quarter, error);
 }
 
 bool golden_case_from_path(const golden_record *record, golden_case *out, golden_error *error)
@@ -324,7 +331,7 @@ bool golden_case_from_path(const golden_record *record, golden_case *out, golden
     if (!golden_case_shape(record, out, error))
         return false;
     out->has_attention = true;
-    out->kv_type = kv_type(record, error);
+    out->config.kv_type = kv_type(record, error);
     read_run(record, out, error);
     out->frame = golden_integer_within(record, "frame", 0, INT32_MIN, INT32_MAX, error);
     out->window = within(record, "window", 0, 0, INT32_MAX, error);

@@ -9,25 +9,13 @@
 
 #include "verify/golden_file.h"
 
-typedef enum golden_kv { GOLDEN_KV_F32, GOLDEN_KV_BF16, GOLDEN_KV_F16, GOLDEN_KV_Q8_0 } golden_kv;
+#include <qsa/config.h>
 
 typedef struct golden_case {
     bool final_qkv;     /* q, k, v are final: no norm, no rotation (stage); otherwise projections (path) */
     bool has_attention; /* false: q, k, v, q_norm and k_norm are NULL (ties) */
-    bool index_bf16;    /* index profile bf16, otherwise f32 */
-    golden_kv kv_type;
-
-    uint32_t q_heads, kv_heads, head_dim;
-    uint32_t index_heads, index_dim;
-    uint32_t rotary_dim, sections[3];
-    uint32_t budget, ratio; /* tokens, tokens per group */
-    float theta, eps;
-
-    bool has_yarn;
-    float yarn_factor;
-    double yarn_original_context, yarn_beta_fast, yarn_beta_slow;
-    bool has_yarn_attention_factor; /* the file gives the whole factor */
-    float yarn_attention_factor;
+    qsa_config config;  /* one layer: shape, rotary table, eps, K/V type, index profile. Its norms are NULL: the arrays
+                           below hold them */
 
     uint32_t n;             /* tokens of the run */
     int64_t anchor, frame;  /* token t has the logical position anchor + t */
@@ -49,7 +37,7 @@ typedef struct golden_case {
 bool golden_case_from_stage(const golden_record *header, golden_case *out, golden_error *error);
 bool golden_case_from_path(const golden_record *record, golden_case *out, golden_error *error);
 
-/* Only the shape of a file of kind stage, ties or rope: heads to eps, YaRN. */
+/* Only the config of a file of kind stage, ties or rope: shape, rotary table, eps; K/V type and profile are f32. */
 bool golden_case_shape(const golden_record *header, golden_case *out, golden_error *error);
 
 void golden_case_free(golden_case *c);

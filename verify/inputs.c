@@ -1,44 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A case is written down as a record of the golden format and read back, so that it is made by the reader's code. */
 #include "verify/inputs.h"
 
+#include "console/memory.h"
 #include "verify/golden_numbers.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+enum { STREAM_INDEX_Q = 101, STREAM_RAW_KEY, STREAM_INDEX_Q_NORM, STREAM_INDEX_K_NORM, STREAM_Q, STREAM_K, STREAM_V };
+enum { STREAM_Q_NORM = 108, STREAM_K_NORM };
 
-const lane_shape lane_small = {4, 2, 64, 2, 32, 16, {3, 3, 2}, 32, 4};
-const lane_shape lane_thin = {2, 1, 16, 2, 16, 8, {2, 1, 1}, 2048, 4};
-const lane_shape lane_released = {24, 2, 256, 4, 128, 64, {11, 11, 10}, 2048, 4};
-
-static const char RECORD[] =
-    "golden 1\nkind canonical\ncase lane\nkind path\nkv_type %s\nprofile %s\nq_heads %u\nkv_heads %u\nhead_dim %u\n"
-    "rotary_dim %u\nindex_heads %u\nindex_dim %u\nbudget %u\nratio %u\ntheta 10000000.0\nsections %u %u %u\neps 1e-06\n"
-    "n %u\nanchor %lld\nframe 0\nwindow 0\nfactor_bits 3fddb3d7\n"
-    "stream_index_q 101\nstream_raw_key 102\nstream_q_norm 103\nstream_k_norm 104\nstream_q 105\nstream_k 106\n"
-    "stream_v 107\nstream_main_q_norm 108\nstream_main_k_norm 109\n"
-    "scale_index_q 2^0\nscale_raw_key 2^0\nscale_q 2^1\nscale_k 2^0\nscale_v 2^0\nscale_v_odd 2^0\n"
-    "scale_main_q_norm 2^-2\nqueries 0 %u\nend\n";
-
-golden_case lane_case(const lane_shape *s, uint32_t n, int64_t anchor, bool kv_bf16, bool index_bf16)
+static void set_shape(input_shape shape, qsa_config *c)
 {
-    char text[2048];
-    golden_error error = {{0}};
-    golden_case c = {0};
-    snprintf(text, sizeof text, RECORD, kv_bf16 ? "bf16" : "f32", index_bf16 ? "bf16" : "f32", s->q_heads, s->kv_heads,
-             s->head_dim, s->rotary_dim, s->index_heads, s->index_dim, s->budget, s->ratio, s->sections[0],
-             s->sections[1], s->sections[2], n, (long long)anchor, n - 1);
-    golden_file *file = golden_parse(text, strlen(text), "lane", &error);
-    if (!file || !golden_case_from_path(golden_record_at(file, 0), &c, &error)) {
-        fprintf(stderr, "qsa verify: %s\n", error.text);
-        exit(EXIT_FAILURE);
-    }
-    golden_free(file); /* a case without triples keeps nothing of it */
-    return c;
+    static const struct {
+        uint32_t q_heads, kv_heads, head_dim, index_heads, index_dim, rotary_dim, sections[3], budget;
+    } shapes[] = {
+        [SHAPE_SMALL] = {4, 2, 64, 2, 32, 16, {3, 3, 2}, 32}, [SHAPE_THIN] = {2, 1, 16, 2, 16, 8, {2, 1, 1}, 2048}};
+    qsa_config_init(c);
+    c->layers = 1;
+    if (shape == SHAPE_RELEASED)
+        return;
+    c->q_heads = shapes[shape].q_heads;
+    c->kv_heads = shapes[shape].kv_heads;
+    c->head_dim = shapes[shape].head_dim;
+    c->index_heads = shapes[shape].index_heads;
+    c->index_dim = shapes[shape].index_dim;
+    c->rotary_dim = shapes[shape].rotary_dim;
+    c->budget = shapes[shape].budget;
+    for (int i = 0; i < 3; i++)
+        c->sections[i] = shapes[shape].sections[i];
 }
 
-float lane_value(uint64_t stream, uint64_t k)
+float random_value(uint64_t stream, uint64_t k)
 {
     return golden_value(stream, k) * 1.7320508f;
+}
+
+static float *random_tensor(uint64_t stream, size_t count, float scale)
+{
+    float *x = memory_new(count, sizeof *x);
+    for (size_t k = 0; k < count; k++)
+        x[k] = random_value(stream, k) * scale;
+    return x;
+}
+
+static float *random_norm(uint64_t stream, uint32_t dim)
+{
+    float *weight = memory_new(dim, sizeof *weight);
+    for (uint32_t i = 0; i < dim; i++)
+        weight[i] = 1 + golden_value(stream, i) * 0.25f;
+    return weight;
+}
+
+golden_case random_case(input_shape shape, uint32_t n, int64_t anchor, int types)
+{
+    golden_case c = {.has_attention = true, .n = n, .anchor = anchor};
+    qsa_config *config = &c.config;
+    set_shape(shape, config);
+    config->kv_type = types & KV_BF16 ? QSA_KV_BF16 : QSA_KV_F32;
+    config->profile = types & INDEX_BF16 ? QSA_PROFILE_BF16 : QSA_PROFILE_F32;
+    const size_t kv = (size_t)n * config->kv_heads * config->head_dim;
+    c.index_q = random_tensor(STREAM_INDEX_Q, (size_t)n * config->index_heads * config->index_dim, 1);
+    c.raw_key = random_tensor(STREAM_RAW_KEY, (size_t)n * config->index_dim, 1);
+    c.q = random_tensor(STREAM_Q, (size_t)n * config->q_heads * config->head_dim, 2);
+    c.k = random_tensor(STREAM_K, kv, 1);
+    c.v = random_tensor(STREAM_V, kv, 1);
+    c.index_q_norm = random_norm(STREAM_INDEX_Q_NORM, config->index_dim);
+    c.index_k_norm = random_norm(STREAM_INDEX_K_NORM, config->index_dim);
+    c.q_norm = random_norm(STREAM_Q_NORM, config->head_dim);
+    c.k_norm = random_norm(STREAM_K_NORM, config->head_dim);
+    return c;
 }

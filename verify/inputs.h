@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs that the strict lane makes up: random projections of a stated shape. */
+/* Random inputs of the checks. */
 #ifndef QSA_VERIFY_INPUTS_H
 #define QSA_VERIFY_INPUTS_H
 
 #include "verify/golden_case.h"
 
-typedef struct lane_shape {
-    uint32_t q_heads, kv_heads, head_dim;
-    uint32_t index_heads, index_dim;
-    uint32_t rotary_dim, sections[3];
-    uint32_t budget, ratio;
-} lane_shape;
+typedef enum input_shape {
+    SHAPE_SMALL,   /* 4 query and 2 kv heads of 64, indexer 2 x 32, budget 32: sparse from 36 tokens on */
+    SHAPE_THIN,    /* the released budget of 2,048 on heads of 16: every length is cheap */
+    SHAPE_RELEASED /* Qwen3.8-Flash-Next's */
+} input_shape;
 
-/* 4 and 2 heads of 64, indexer 2 x 32, 8 groups of 4: sparse from 36 tokens on. */
-extern const lane_shape lane_small;
-/* Budget 2,048 as released, on heads of 16: cheap enough for every length. */
-extern const lane_shape lane_thin;
-/* That of Qwen3.8-Flash-Next. */
-extern const lane_shape lane_released;
+/* K/V type and index profile, f32 unless the bit is set. A check runs all four combinations. */
+enum { TYPES_F32 = 0, KV_BF16 = 1, INDEX_BF16 = 2, TYPES_BF16 = KV_BF16 | INDEX_BF16, TYPES_COUNT = 4 };
 
-/* n tokens from position `anchor` on; bf16: K/V type and index profile. Free with golden_case_free(). */
-golden_case lane_case(const lane_shape *shape, uint32_t n, int64_t anchor, bool kv_bf16, bool index_bf16);
+/* Random projections of n tokens from position `anchor` on. Free with golden_case_free(). */
+golden_case random_case(input_shape shape, uint32_t n, int64_t anchor, int types);
 
-/* One stream of inputs for a case of any length: value k of `stream`, spread as those of lane_case. */
-float lane_value(uint64_t stream, uint64_t k);
+/* Element k of the endless tensor `stream`: mean 0, variance about 1, the same everywhere. */
+float random_value(uint64_t stream, uint64_t k);
 
 #endif

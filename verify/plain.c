@@ -18,14 +18,15 @@ static qsa_status fill_tokens(plain_run *run)
 {
     const golden_case *c = run->c;
     const uint32_t pairs = run->rotary.pairs;
-    const size_t size = (size_t)c->index_heads * c->index_dim;
+    const size_t size = (size_t)c->config.index_heads * c->config.index_dim;
     qsa_status status = QSA_OK;
     for (uint32_t t = 0; status == QSA_OK && t < c->n; t++) {
         float *table = run->cos_sin + (size_t)t * 2 * pairs;
         status = qsa_rotary_cos_sin(&run->rotary, triple_of(c, t), table, table + pairs);
         if (status == QSA_OK)
-            status = qsa_norm_rotate(c->index_q + t * size, c->index_heads, c->index_dim, c->index_q_norm, c->eps,
-                                     pairs, table, table + pairs, run->config.profile, run->index_q + t * size);
+            status =
+                qsa_norm_rotate(c->index_q + t * size, c->config.index_heads, c->config.index_dim, c->index_q_norm,
+                                c->config.eps, pairs, table, table + pairs, c->config.profile, run->index_q + t * size);
     }
     return status;
 }
@@ -33,12 +34,12 @@ static qsa_status fill_tokens(plain_run *run)
 static qsa_status fill_groups(plain_run *run)
 {
     const golden_case *c = run->c;
-    const uint32_t groups = c->n / c->ratio;
+    const uint32_t groups = c->n / c->config.ratio;
     qsa_triple *first = memory_new(groups, sizeof *first);
     for (uint32_t g = 0; g < groups; g++)
-        first[g] = triple_of(c, g * c->ratio);
+        first[g] = triple_of(c, g * c->config.ratio);
     qsa_status status =
-        qsa_pool_keys(&run->config, &run->rotary, c->raw_key, first, groups, c->index_k_norm, run->pooled);
+        qsa_pool_keys(&c->config, &run->rotary, c->raw_key, first, groups, c->index_k_norm, run->pooled);
     free(first);
     return status;
 }
@@ -46,14 +47,10 @@ static qsa_status fill_groups(plain_run *run)
 qsa_status plain_open(plain_run *run, const golden_case *c)
 {
     *run = (plain_run){.c = c};
-    run->config = feed_config(c, &run->norms);
-    run->config.q_heads = c->q_heads;
-    run->config.kv_heads = c->kv_heads;
-    run->config.head_dim = c->head_dim;
-    run->cos_sin = memory_new((size_t)c->n * c->rotary_dim, sizeof(float));
-    run->index_q = memory_new((size_t)c->n * c->index_heads * c->index_dim, sizeof(float));
-    run->pooled = memory_new((size_t)(c->n / c->ratio) * c->index_dim, sizeof(float));
-    qsa_status status = qsa_rotary_init(&run->config, &run->rotary);
+    run->cos_sin = memory_new((size_t)c->n * c->config.rotary_dim, sizeof(float));
+    run->index_q = memory_new((size_t)c->n * c->config.index_heads * c->config.index_dim, sizeof(float));
+    run->pooled = memory_new((size_t)(c->n / c->config.ratio) * c->config.index_dim, sizeof(float));
+    qsa_status status = qsa_rotary_init(&c->config, &run->rotary);
     if (status == QSA_OK)
         status = fill_tokens(run);
     return status == QSA_OK ? fill_groups(run) : status;
@@ -71,7 +68,7 @@ qsa_status plain_candidates(const plain_run *run, uint32_t t, uint32_t *out_firs
 {
     const golden_case *c = run->c;
     qsa_view view;
-    qsa_status status = qsa_run_view(c->anchor, c->anchor + t, c->ratio, c->budget, c->window, &view);
+    qsa_status status = qsa_run_view(c->anchor, c->anchor + t, c->config.ratio, c->config.budget, c->window, &view);
     if (status == QSA_OK) {
         *out_first = (uint32_t)view.first_group;
         *out_end = (uint32_t)(view.first_group + view.groups);
@@ -86,21 +83,21 @@ qsa_status plain_scores(const plain_run *run, uint32_t t, float *out)
     qsa_status status = plain_candidates(run, t, &first, &end);
     if (status != QSA_OK || first == end)
         return status;
-    return qsa_score(run->index_q + (size_t)t * c->index_heads * c->index_dim, c->index_heads, c->index_dim,
-                     run->pooled + (size_t)first * c->index_dim, end - first, out);
+    return qsa_score(run->index_q + (size_t)t * c->config.index_heads * c->config.index_dim, c->config.index_heads,
+                     c->config.index_dim, run->pooled + (size_t)first * c->config.index_dim, end - first, out);
 }
 
 static qsa_status choose(const plain_run *run, uint32_t t, uint32_t *out_groups, uint32_t *out_n)
 {
     const golden_case *c = run->c;
     uint32_t first, end;
-    float *scores = memory_new(c->n / c->ratio, sizeof *scores);
+    float *scores = memory_new(c->n / c->config.ratio, sizeof *scores);
     *out_n = 0;
     qsa_status status = plain_candidates(run, t, &first, &end);
     if (status == QSA_OK)
         status = plain_scores(run, t, scores);
     if (status == QSA_OK && first < end)
-        status = qsa_select(scores, end - first, c->budget / c->ratio, out_groups, out_n);
+        status = qsa_select(scores, end - first, c->config.budget / c->config.ratio, out_groups, out_n);
     for (uint32_t i = 0; status == QSA_OK && i < *out_n; i++)
         out_groups[i] += first;
     free(scores);
@@ -111,12 +108,13 @@ qsa_status plain_row(const plain_run *run, uint32_t t, uint32_t *out_groups, uin
                      uint32_t *out_n)
 {
     qsa_status status = choose(run, t, out_groups, out_n_groups);
-    return status == QSA_OK ? qsa_row(out_groups, *out_n_groups, run->c->ratio, (uint64_t)t + 1, out_row, out_n)
+    return status == QSA_OK ? qsa_row(out_groups, *out_n_groups, run->c->config.ratio, (uint64_t)t + 1, out_row, out_n)
                             : status;
 }
 
 qsa_status plain_output(const plain_run *run, uint32_t t, const uint32_t *row, uint32_t n, float *out)
 {
     const golden_case *c = run->c;
-    return qsa_attend_row(&run->config, c->q + (size_t)t * c->q_heads * c->head_dim, c->k, c->v, row, n, out);
+    return qsa_attend_row(&c->config, c->q + (size_t)t * c->config.q_heads * c->config.head_dim, c->k, c->v, row, n,
+                          out);
 }

@@ -3,12 +3,12 @@
 #ifndef QSA_VERIFY_PLAIN_H
 #define QSA_VERIFY_PLAIN_H
 
-#include "verify/feed.h"
+#include "verify/golden_case.h"
+
+#include <qsa/qsa.h>
 
 typedef struct plain_run {
     const golden_case *c;
-    qsa_config config; /* with the case's own attention shape */
-    qsa_norm_weights norms;
     qsa_rotary rotary;
     float *cos_sin; /* [n][2][pairs]: cos, then sin */
     float *index_q; /* [n][index_heads][index_dim] normed and rotated */

@@ -47,8 +47,10 @@ static void stage_case_is_read(void **state)
     golden_error error = {{0}};
     golden_file *file = parse_changed(stage_text, "x", "x");
     assert_true(golden_case_from_stage(golden_header(file), &c, &error));
-    assert_true(c.final_qkv && c.has_attention && c.index_bf16 && c.kv_type == GOLDEN_KV_F32 && !c.has_yarn);
-    assert_true(c.q_heads == 4 && c.head_dim == 8 && c.sections[1] == 1 && c.theta == 1e7f && c.eps == 1e-6f);
+    assert_true(c.final_qkv && c.has_attention && c.config.kv_type == QSA_KV_F32 &&
+                c.config.profile == QSA_PROFILE_BF16 && c.config.yarn.factor == 0);
+    assert_true(c.config.q_heads == 4 && c.config.head_dim == 8 && c.config.sections[1] == 1 &&
+                c.config.theta == 1e7f && c.config.eps == 1e-6f);
     assert_true(c.queries == 2 && c.query[0] == 0 && c.query[1] == 8 && c.n == 9 && c.anchor == 50);
     assert_null(c.triples);
     assert_null(c.q_norm);
@@ -66,9 +68,11 @@ static void path_case_is_read(void **state)
     golden_error error = {{0}};
     golden_file *file = parse_changed(path_text, "x", "x");
     assert_true(golden_case_from_path(golden_record_at(file, 0), &c, &error));
-    assert_true(!c.final_qkv && c.has_attention && !c.index_bf16 && c.kv_type == GOLDEN_KV_Q8_0);
-    assert_true(c.has_yarn && c.yarn_factor == 4.0f && c.yarn_original_context == 64 && c.yarn_beta_fast == 32 &&
-                c.yarn_beta_slow == 1 && !c.has_yarn_attention_factor);
+    assert_true(!c.final_qkv && c.has_attention && c.config.kv_type == QSA_KV_Q8_0 &&
+                c.config.profile == QSA_PROFILE_F32);
+    const qsa_yarn *y = &c.config.yarn;
+    assert_true(y->factor == 4 && y->original_context == 64 && y->beta_fast == 32 && y->beta_slow == 1 &&
+                y->attention_factor == 0);
     assert_true(c.anchor == 7 && c.frame == -3 && c.window == 5 && c.queries == 4 && c.query[3] == 8);
     float factor = test_float(0x3fddb3d7);
     for (uint64_t k = 0; k < 9 * 16; k++) { /* rows of 16: even and odd tokens have scales of their own */

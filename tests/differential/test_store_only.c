@@ -1,8 +1,8 @@
 /* A layer without output stores the same bits as one with output, reads no query, and refuses what it stores. */
-#include "replay.h"
 #include "support.h"
 
 #include <math.h>
+#include <qsa/qsa.h>
 #include <stdlib.h>
 
 enum { TOKENS = 100, HEADS = 2, DIM = 16, CHUNK = 30, LAST = TOKENS % CHUNK };

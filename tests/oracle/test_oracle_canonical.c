@@ -1,7 +1,7 @@
 /* The exact bits of every stage, against the recorded hashes. The stages are compared in the order of the data flow:
  * the first that differs is the one at fault, and the numbers recorded for it are printed beside ours. */
-#include "oracle_case.h"
 #include "support.h"
+#include "verify/oracle_case.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,10 +77,10 @@ static void replay_query(replay *r, const golden_case *c, const oracle_run *run,
 
 static void replay_run(replay *r, const golden_case *c, const oracle_run *run)
 {
-    size_t n = c->n, kv_size = (size_t)c->kv_heads * c->head_dim;
-    add_floats(&r->stages[COS_SIN], run->cos_sin, n * c->rotary_dim);
-    add_floats(&r->stages[INDEX_Q], run->index_q, n * c->index_heads * c->index_dim);
-    add_floats(&r->stages[POOLED], run->pooled, n / c->ratio * c->index_dim);
+    size_t n = c->n, kv_size = (size_t)c->config.kv_heads * c->config.head_dim;
+    add_floats(&r->stages[COS_SIN], run->cos_sin, n * c->config.rotary_dim);
+    add_floats(&r->stages[INDEX_Q], run->index_q, n * c->config.index_heads * c->config.index_dim);
+    add_floats(&r->stages[POOLED], run->pooled, n / c->config.ratio * c->config.index_dim);
     if (c->has_attention) {
         add_floats(&r->stages[K_STORED], run->k_stored, n * kv_size);
         add_floats(&r->stages[V_STORED], run->v_stored, n * kv_size);
@@ -138,13 +138,13 @@ static int check_record(const golden_record *record, const golden_record *home)
                                                  : golden_case_from_path(home, &c, &error);
     test_no_golden_error(&error);
     assert_true(ok);
-    oracle_shape shape = oracle_case_shape(&c);
-    oracle_run run;
-    oracle_case_run(&c, &shape, &run);
+    oracle_case oracle;
+    oracle_refusal refusal;
+    assert_true(oracle_case_open(&oracle, &c, &refusal));
     replay r = new_replay();
-    replay_run(&r, &c, &run);
+    replay_run(&r, &c, &oracle.run);
     int compared = compare(record, &r);
-    oracle_close(&run);
+    oracle_case_close(&oracle);
     golden_case_free(&c);
     return compared;
 }

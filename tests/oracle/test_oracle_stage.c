@@ -1,7 +1,7 @@
 /* The oracle against what the reference model recorded: selected groups exactly, numbers within the tolerances of
  * tests/golden/README.md. */
-#include "oracle_case.h"
 #include "support.h"
+#include "verify/oracle_case.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,8 +21,7 @@ typedef struct fixture {
     golden_file *file;
     const golden_record *header;
     golden_case c;
-    oracle_shape shape;
-    oracle_run run;
+    oracle_case oracle;
     golden_error error;
 } fixture;
 
@@ -35,14 +34,14 @@ static void open_fixture(fixture *f, const char *folder, const char *name)
     f->header = golden_header(f->file);
     golden_case_from_stage(f->header, &f->c, &f->error);
     test_no_golden_error(&f->error);
-    f->shape = oracle_case_shape(&f->c);
-    oracle_case_run(&f->c, &f->shape, &f->run);
+    oracle_refusal refusal;
+    assert_true(oracle_case_open(&f->oracle, &f->c, &refusal));
 }
 
 static void close_fixture(fixture *f)
 {
     test_no_golden_error(&f->error);
-    oracle_close(&f->run);
+    oracle_case_close(&f->oracle);
     golden_case_free(&f->c);
     golden_free(f->file);
 }
@@ -51,15 +50,15 @@ static void close_fixture(fixture *f)
 
 static void check_row(fixture *f, size_t query, const golden_ragged *selected)
 {
-    int t = (int)f->c.query[query], r = f->shape.ratio, size = 0;
-    int32_t *expected = test_alloc((size_t)oracle_row_max(&f->shape), sizeof *expected);
-    int32_t *row = test_alloc((size_t)oracle_row_max(&f->shape), sizeof *row);
+    int t = (int)f->c.query[query], r = f->oracle.shape.ratio, size = 0;
+    int32_t *expected = test_alloc((size_t)oracle_row_max(&f->oracle.shape), sizeof *expected);
+    int32_t *row = test_alloc((size_t)oracle_row_max(&f->oracle.shape), sizeof *row);
     for (int32_t i = selected->begin[query]; i < selected->begin[query + 1]; i++)
         for (int k = 0; k < r; k++)
             expected[size++] = selected->values->integers[i] * r + k;
     for (int tail = (t + 1) / r * r; tail <= t; tail++)
         expected[size++] = tail;
-    assert_int_equal(oracle_row(&f->run, t, row), size);
+    assert_int_equal(oracle_row(&f->oracle.run, t, row), size);
     test_same_integers("row", expected, row, (size_t)size);
     free(expected);
     free(row);
@@ -73,8 +72,8 @@ static void check_counts(fixture *f)
     test_no_golden_error(&f->error);
     for (size_t i = 0; i < f->c.queries; i++) {
         int t = (int)f->c.query[i];
-        assert_int_equal(oracle_end_group(&f->run, t), groups[i]);
-        assert_int_equal((t + 1) % f->shape.ratio, tail[i]);
+        assert_int_equal(oracle_end_group(&f->oracle.run, t), groups[i]);
+        assert_int_equal((t + 1) % f->oracle.shape.ratio, tail[i]);
         assert_int_equal(fragile[i], 0);
     }
 }
@@ -103,7 +102,7 @@ static void oracle_selects_the_recorded_groups(void **state)
 static void check_keys(const fixture *f, const char *what, const float *expected, const float *actual, size_t count,
                        size_t *neighbours)
 {
-    if (!f->shape.index_bf16) {
+    if (!f->oracle.shape.index_bf16) {
         test_close_floats(what, expected, actual, count, 4e-6);
         return;
     }
@@ -119,11 +118,11 @@ static void check_pooled(fixture *f)
 {
     const golden_tensor *groups = golden_find_tensor(f->header, "pooled_group", &f->error);
     test_no_golden_error(&f->error);
-    size_t dim = (size_t)f->shape.index_dim, neighbours = 0;
+    size_t dim = (size_t)f->oracle.shape.index_dim, neighbours = 0;
     const float *pooled = golden_floats(f->header, "pooled", groups->count * dim, &f->error);
     test_no_golden_error(&f->error);
     for (size_t i = 0; i < groups->count; i++) {
-        const float *ours = f->run.pooled + (size_t)groups->integers[i] * dim;
+        const float *ours = f->oracle.run.pooled + (size_t)groups->integers[i] * dim;
         check_keys(f, "pooled", pooled + i * dim, ours, dim, &neighbours);
     }
     assert_true(neighbours * 1000 <= groups->count * dim);
@@ -133,12 +132,12 @@ static void check_index_q(fixture *f)
 {
     const golden_tensor *positions = golden_find_tensor(f->header, "index_q_position", &f->error);
     test_no_golden_error(&f->error);
-    size_t size = (size_t)f->shape.index_heads * f->shape.index_dim, neighbours = 0;
+    size_t size = (size_t)f->oracle.shape.index_heads * f->oracle.shape.index_dim, neighbours = 0;
     const float *index_q = golden_floats(f->header, "index_q", positions->count * size, &f->error);
     test_no_golden_error(&f->error);
     for (size_t i = 0; i < positions->count; i++) {
         size_t t = (size_t)(positions->integers[i] - f->c.anchor);
-        check_keys(f, "index_q", index_q + i * size, f->run.index_q + t * size, size, &neighbours);
+        check_keys(f, "index_q", index_q + i * size, f->oracle.run.index_q + t * size, size, &neighbours);
     }
     assert_true(neighbours * 1000 <= positions->count * size);
 }
@@ -156,14 +155,15 @@ static void check_scores(fixture *f)
     size_t outliers = 0;
     for (size_t i = 0; i < positions->count; i++) {
         int t = (int)(positions->integers[i] - f->c.anchor);
-        assert_int_equal(recorded.begin[i + 1] - recorded.begin[i], oracle_end_group(&f->run, t));
-        oracle_scores(&f->run, t, ours + recorded.begin[i]);
+        assert_int_equal(recorded.begin[i + 1] - recorded.begin[i], oracle_end_group(&f->oracle.run, t));
+        oracle_scores(&f->oracle.run, t, ours + recorded.begin[i]);
     }
     for (size_t i = 0; i < recorded.values->count; i++)
         largest = fmax(largest, expected[i]);
     for (size_t i = 0; i < recorded.values->count; i++)
         outliers += fabs((double)expected[i] - ours[i]) > 4e-6 * largest;
-    test_close_floats("score", expected, ours, recorded.values->count, (f->shape.index_bf16 ? 1e-3 : 4e-6) * largest);
+    test_close_floats("score", expected, ours, recorded.values->count,
+                      (f->oracle.shape.index_bf16 ? 1e-3 : 4e-6) * largest);
     assert_true(outliers * 200 <= recorded.values->count);
     free(ours);
 }
@@ -171,21 +171,21 @@ static void check_scores(fixture *f)
 static void check_outputs(fixture *f)
 {
     const golden_tensor *positions = golden_find_tensor(f->header, "output_position", &f->error);
-    size_t dims = (size_t)golden_integer_within(f->header, "output_dims", 0, 1, f->shape.head_dim, &f->error);
+    size_t dims = (size_t)golden_integer_within(f->header, "output_dims", 0, 1, f->oracle.shape.head_dim, &f->error);
     test_no_golden_error(&f->error);
-    size_t heads = (size_t)f->shape.q_heads, dim = (size_t)f->shape.head_dim;
+    size_t heads = (size_t)f->oracle.shape.q_heads, dim = (size_t)f->oracle.shape.head_dim;
     size_t count = positions->count * heads * dims;
     const float *exact = golden_floats(f->header, "output_exact", count, &f->error);
     const float *reference = golden_floats(f->header, "output_reference", count, &f->error);
     test_no_golden_error(&f->error);
     float *ours = test_alloc(heads * dim, sizeof *ours);
     for (size_t i = 0; i < positions->count; i++) {
-        oracle_output(&f->run, (int)(positions->integers[i] - f->c.anchor), ours);
+        oracle_output(&f->oracle.run, (int)(positions->integers[i] - f->c.anchor), ours);
         for (size_t head = 0; head < heads; head++) {
             size_t at = (i * heads + head) * dims;
             test_close_floats("output_exact", exact + at, ours + head * dim, dims, 1e-5);
             test_close_floats("output_reference", reference + at, ours + head * dim, dims,
-                              f->shape.index_bf16 ? 4e-2 : 2e-5);
+                              f->oracle.shape.index_bf16 ? 4e-2 : 2e-5);
         }
     }
     free(ours);
@@ -226,7 +226,7 @@ static void oracle_has_the_reference_frequencies(void **state)
         fixture f;
         open_fixture(&f, *state, stage_files[i]);
         if (f.c.has_attention)
-            check_frequencies(f.header, &f.shape);
+            check_frequencies(f.header, &f.oracle.shape);
         close_fixture(&f);
     }
 }
@@ -239,7 +239,7 @@ static void check_rope(const golden_record *header)
     test_no_golden_error(&error);
     oracle_shape shape = oracle_case_shape(&c);
     check_frequencies(header, &shape);
-    size_t pairs = c.rotary_dim / 2, rows = 9;
+    size_t pairs = c.config.rotary_dim / 2, rows = 9;
     const int32_t *triples = golden_integers(header, "triples", rows * 3, &error);
     const float *cosines = golden_floats(header, "cos", rows * pairs, &error);
     const float *sines = golden_floats(header, "sin", rows * pairs, &error);

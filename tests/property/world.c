@@ -1,5 +1,7 @@
 #include "world.h"
 
+#include "verify/oracle_case.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -285,30 +287,10 @@ uint64_t world_solo(const qsa_config *config, int64_t position, world_batch *bat
 
 oracle_shape world_oracle_shape(const qsa_config *config)
 {
-    static const oracle_kv kinds[QSA_KV_TYPE_COUNT] = {
-        [QSA_KV_F32] = ORACLE_F32, [QSA_KV_BF16] = ORACLE_BF16, [QSA_KV_F16] = ORACLE_F16, [QSA_KV_Q8_0] = ORACLE_Q8_0};
     static float ones[QSA_MAX_DIM];
     for (int i = 0; i < QSA_MAX_DIM; i++)
         ones[i] = 1;
-    oracle_shape shape = {.q_heads = (int)config->q_heads,
-                          .kv_heads = (int)config->kv_heads,
-                          .head_dim = (int)config->head_dim,
-                          .index_heads = (int)config->index_heads,
-                          .index_dim = (int)config->index_dim,
-                          .rotary_dim = (int)config->rotary_dim,
-                          .ratio = (int)config->ratio,
-                          .budget = (int)config->budget,
-                          .theta = config->theta,
-                          .eps = config->eps,
-                          .index_bf16 = config->profile == QSA_PROFILE_BF16,
-                          .kv_type = kinds[config->kv_type],
-                          .index_q_norm = ones,
-                          .index_k_norm = ones,
-                          .q_norm = ones,
-                          .k_norm = ones};
-    for (int i = 0; i < 3; i++)
-        shape.sections[i] = (int)config->sections[i];
-    return shape;
+    return oracle_shape_of(config, &(qsa_norm_weights){ones, ones, ones, ones});
 }
 
 /* Rows of one layer, packed: [n][width]. Free with free(). */

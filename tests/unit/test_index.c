@@ -116,11 +116,6 @@ static void frequencies_and_yarn_are_the_oracle_s(void **state)
         qsa_config_init(&config);
         config.yarn = (qsa_yarn){.factor = factors[i], .original_context = 32768, .beta_fast = 32, .beta_slow = 1};
         oracle_shape shape = world_oracle_shape(&config);
-        shape.yarn = factors[i] != 0;
-        shape.yarn_factor = factors[i];
-        shape.yarn_context = 32768;
-        shape.yarn_beta_fast = 32;
-        shape.yarn_beta_slow = 1;
         qsa_rotary rotary;
         float frequencies[32];
         world_ok(qsa_rotary_init(&config, &rotary));

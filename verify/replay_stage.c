@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stage, ties and rope files: what the reference recorded, within the tolerances of the golden README. Selections are
+/* Stage and ties files: what the reference recorded, within the tolerances of the golden README. Selections are
  * compared twice, exactly: from the functions on plain arrays and from a cache. */
 #include "console/memory.h"
-#include "verify/golden_numbers.h"
+#include "verify/feed.h"
 #include "verify/plain.h"
-#include "verify/verify.h"
+#include "verify/replay.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,9 +22,12 @@ typedef struct stage {
 
 static bool readable(stage *s)
 {
-    if (s->error.text[0])
-        report_differ(s->r, "%s", s->error.text);
-    return !s->error.text[0];
+    return replay_readable(&s->error, s->r);
+}
+
+static bool is_bf16(const golden_case *c)
+{
+    return c->config.profile == QSA_PROFILE_BF16;
 }
 
 /* ---- selections ---- */
@@ -35,8 +38,8 @@ static void compare_rows(stage *s)
     golden_ragged selected = golden_find_ragged(s->header, "selected", c->queries, &s->error);
     if (!readable(s))
         return;
-    uint32_t *groups = memory_new(c->budget / c->ratio, sizeof *groups), n_groups;
-    uint32_t *row = memory_new(c->budget + c->ratio, sizeof *row), n;
+    uint32_t *groups = memory_new(c->config.budget / c->config.ratio, sizeof *groups), n_groups;
+    uint32_t *row = memory_new(c->config.budget + c->config.ratio, sizeof *row), n;
     for (size_t i = 0; i < c->queries; i++) {
         const uint32_t t = c->query[i];
         const uint32_t *expected = (const uint32_t *)selected.values->integers + selected.begin[i];
@@ -59,7 +62,9 @@ static void compare_views(stage *s)
         return;
     for (size_t i = 0; i < c->queries; i++) {
         qsa_view view;
-        if (report_call(s->r, qsa_run_view(c->anchor, c->anchor + c->query[i], c->ratio, c->budget, 0, &view), "view"))
+        if (report_call(s->r,
+                        qsa_run_view(c->anchor, c->anchor + c->query[i], c->config.ratio, c->config.budget, 0, &view),
+                        "view"))
             report_same(s->r, view.groups == (uint64_t)groups[i] && view.tail == (uint32_t)tail[i],
                         "token %u: %d groups and a tail of %d recorded", c->query[i], groups[i], tail[i]);
     }
@@ -71,7 +76,7 @@ static void compare_views(stage *s)
 static void compare_keys(stage *s, const char *what, uint64_t where, const float *expected, const float *found,
                          size_t n, uint64_t *neighbours)
 {
-    if (!s->c.index_bf16) {
+    if (!is_bf16(&s->c)) {
         report_close(s->r, what, where, expected, found, n, 4e-6);
         return;
     }
@@ -95,14 +100,14 @@ static void few_neighbours(stage *s, const char *what, uint64_t neighbours, uint
 static void compare_pooled(stage *s)
 {
     const golden_tensor *groups = golden_find_tensor(s->header, "pooled_group", &s->error);
-    const size_t dim = s->c.index_dim, count = groups && groups->integers ? groups->count : 0;
+    const size_t dim = s->c.config.index_dim, count = groups && groups->integers ? groups->count : 0;
     const float *pooled = golden_floats(s->header, "pooled", count * dim, &s->error);
     uint64_t neighbours = 0;
     if (!readable(s))
         return;
     for (size_t i = 0; i < count; i++) {
         const int32_t g = groups->integers[i];
-        if (report_same(s->r, g >= 0 && (uint32_t)g < s->c.n / s->c.ratio, "there is no group %d", g))
+        if (report_same(s->r, g >= 0 && (uint32_t)g < s->c.n / s->c.config.ratio, "there is no group %d", g))
             compare_keys(s, "pooled key of group", (uint64_t)g, pooled + i * dim, s->plain.pooled + (size_t)g * dim,
                          dim, &neighbours);
     }
@@ -133,7 +138,7 @@ static uint32_t *offsets(stage *s, const char *name, size_t *out_count)
 
 static void compare_index_q(stage *s)
 {
-    const size_t size = (size_t)s->c.index_heads * s->c.index_dim;
+    const size_t size = (size_t)s->c.config.index_heads * s->c.config.index_dim;
     size_t count = 0;
     uint64_t neighbours = 0;
     uint32_t *token = offsets(s, "index_q_position", &count);
@@ -159,16 +164,16 @@ static void compare_scores(stage *s)
         free(token);
         return;
     }
-    float *found = memory_new(s->c.n / s->c.ratio, sizeof *found);
+    float *found = memory_new(s->c.n / s->c.config.ratio, sizeof *found);
     for (size_t i = 0; i < recorded.values->count; i++)
         largest = fmax(largest, recorded.values->floats[i]);
     for (size_t i = 0; i < count; i++) {
         const float *expected = recorded.values->floats + recorded.begin[i];
         const size_t n = (size_t)(recorded.begin[i + 1] - recorded.begin[i]);
-        if (!report_same(s->r, n == (token[i] + 1) / s->c.ratio, "token %u: %zu scores recorded", token[i], n) ||
+        if (!report_same(s->r, n == (token[i] + 1) / s->c.config.ratio, "token %u: %zu scores recorded", token[i], n) ||
             !report_call(s->r, plain_scores(&s->plain, token[i], found), "scores"))
             continue;
-        report_close(s->r, "scores of token", token[i], expected, found, n, (s->c.index_bf16 ? 1e-3 : 4e-6) * largest);
+        report_close(s->r, "scores of token", token[i], expected, found, n, (is_bf16(&s->c) ? 1e-3 : 4e-6) * largest);
         for (size_t j = 0; j < n; j++)
             outliers += fabs((double)expected[j] - (double)found[j]) > 4e-6 * largest;
     }
@@ -181,16 +186,16 @@ static void compare_scores(stage *s)
 static void compare_output(stage *s, uint32_t t, const float *exact, const float *reference, size_t dims)
 {
     const golden_case *c = &s->c;
-    uint32_t *groups = memory_new(c->budget / c->ratio, sizeof *groups), n_groups, n;
-    uint32_t *row = memory_new(c->budget + c->ratio, sizeof *row);
-    float *found = memory_new((size_t)c->q_heads * c->head_dim, sizeof *found);
+    uint32_t *groups = memory_new(c->config.budget / c->config.ratio, sizeof *groups), n_groups, n;
+    uint32_t *row = memory_new(c->config.budget + c->config.ratio, sizeof *row);
+    float *found = memory_new((size_t)c->config.q_heads * c->config.head_dim, sizeof *found);
     if (report_call(s->r, plain_row(&s->plain, t, groups, &n_groups, row, &n), "row") &&
         report_call(s->r, plain_output(&s->plain, t, row, n, found), "output"))
-        for (size_t head = 0; head < c->q_heads; head++) {
-            const float *of_head = found + head * c->head_dim;
+        for (size_t head = 0; head < c->config.q_heads; head++) {
+            const float *of_head = found + head * c->config.head_dim;
             report_close(s->r, "output (exact) of token", t, exact + head * dims, of_head, dims, 1e-5);
             report_close(s->r, "output (reference) of token", t, reference + head * dims, of_head, dims,
-                         c->index_bf16 ? 4e-2 : 2e-5);
+                         is_bf16(c) ? 4e-2 : 2e-5);
         }
     free(groups);
     free(row);
@@ -201,83 +206,14 @@ static void compare_outputs(stage *s)
 {
     size_t count = 0;
     uint32_t *token = offsets(s, "output_position", &count);
-    const size_t dims = (size_t)golden_integer_within(s->header, "output_dims", 0, 1, s->c.head_dim, &s->error);
-    const size_t size = s->c.q_heads * dims;
+    const size_t dims = (size_t)golden_integer_within(s->header, "output_dims", 0, 1, s->c.config.head_dim, &s->error);
+    const size_t size = s->c.config.q_heads * dims;
     const float *exact = token ? golden_floats(s->header, "output_exact", count * size, &s->error) : NULL;
     const float *reference = token ? golden_floats(s->header, "output_reference", count * size, &s->error) : NULL;
     if (token && readable(s))
         for (size_t i = 0; i < count; i++)
             compare_output(s, token[i], exact + i * size, reference + i * size, dims);
     free(token);
-}
-
-/* ---- rotary tables ---- */
-
-static void compare_frequencies(const golden_record *header, const qsa_rotary *rotary, report *r)
-{
-    golden_error error = {{0}};
-    const float *recorded = golden_floats(header, "inv_freq", rotary->pairs, &error);
-    const double factor = golden_number(header, "attention_factor", 0, &error);
-    if (error.text[0]) {
-        report_differ(r, "%s", error.text);
-        return;
-    }
-    report_bits(r, "frequencies, row", 0, recorded, rotary->inverse_frequency, rotary->pairs);
-    report_same(r, fabs(factor - (double)rotary->attention_factor) <= 2.5e-7,
-                "attention factor: expected %.9g, found %.9g", factor, (double)rotary->attention_factor);
-}
-
-static void round_row(const float *x, size_t n, float *out)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = golden_to_bf16(x[i]);
-}
-
-static void compare_table(const golden_record *header, const qsa_rotary *rotary, report *r)
-{
-    golden_error error = {{0}};
-    const golden_tensor *triples = golden_find_tensor(header, "triples", &error);
-    const size_t pairs = rotary->pairs, rows = triples ? triples->count / 3 : 0;
-    const int32_t *triple = golden_integers(header, "triples", rows * 3, &error);
-    const float *cosines = golden_floats(header, "cos", rows * pairs, &error);
-    const float *sines = golden_floats(header, "sin", rows * pairs, &error);
-    const float *cosines_bf16 = golden_floats(header, "cos_bf16", rows * pairs, &error);
-    const float *sines_bf16 = golden_floats(header, "sin_bf16", rows * pairs, &error);
-    if (error.text[0]) {
-        report_differ(r, "%s", error.text);
-        return;
-    }
-    float cosine[QSA_MAX_DIM / 2], sine[QSA_MAX_DIM / 2], rounded[QSA_MAX_DIM / 2];
-    for (size_t row = 0; row < rows; row++) {
-        const qsa_triple t = {triple[3 * row], triple[3 * row + 1], triple[3 * row + 2]};
-        if (!report_call(r, qsa_rotary_cos_sin(rotary, t, cosine, sine), "cos and sin"))
-            continue;
-        report_close(r, "cos, row", row, cosines + row * pairs, cosine, pairs, 2.5e-7);
-        report_close(r, "sin, row", row, sines + row * pairs, sine, pairs, 2.5e-7);
-        round_row(cosine, pairs, rounded);
-        report_bits(r, "cos in bf16, row", row, cosines_bf16 + row * pairs, rounded, pairs);
-        round_row(sine, pairs, rounded);
-        report_bits(r, "sin in bf16, row", row, sines_bf16 + row * pairs, rounded, pairs);
-    }
-}
-
-void golden_replay_rope(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
-{
-    (void)folder, (void)file;
-    golden_case c;
-    golden_error error = {{0}};
-    qsa_norm_weights norms;
-    qsa_rotary rotary;
-    if (!golden_case_shape(golden_header(golden), &c, &error)) {
-        report_differ(r, "%s", error.text);
-        return;
-    }
-    c.n = 1;
-    const qsa_config config = feed_config(&c, &norms);
-    if (report_call(r, qsa_rotary_init(&config, &rotary), "rotary table")) {
-        compare_frequencies(golden_header(golden), &rotary, r);
-        compare_table(golden_header(golden), &rotary, r);
-    }
 }
 
 /* ---- a file ---- */
@@ -288,14 +224,14 @@ static void compare_all(stage *s)
     if (!s->c.has_attention)
         return; /* a ties file holds nothing else */
     compare_views(s);
-    compare_frequencies(s->header, &s->plain.rotary, s->r);
+    replay_frequencies(s->header, &s->plain.rotary, s->r);
     compare_pooled(s);
     compare_index_q(s);
     compare_scores(s);
     compare_outputs(s);
 }
 
-void golden_replay_stage(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
+void replay_stage(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
 {
     (void)folder, (void)file;
     stage s = {.header = golden_header(golden), .r = r};

@@ -3,7 +3,7 @@
  * recognised and as text, tokens back to bytes. */
 #include "console/memory.h"
 #include "console/utf8.h"
-#include "verify/verify.h"
+#include "verify/replay.h"
 
 #include <qsa_engine.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ static void replay_piece(const qsa_model *model, const golden_record *record, re
     free(bytes);
 }
 
-void golden_replay_tokenizer(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
+void replay_tokenizer(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
 {
     (void)file;
     qsa_model *model = open_model(folder, r);

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L /* opendir, lstat */
 #include "console/memory.h"
 #include "console/options.h"
+#include "verify/replay.h"
 #include "verify/verify.h"
 
 #include <dirent.h>
@@ -15,10 +16,10 @@
 
 static const struct kind {
     const char *name;
-    golden_replay *replay;
+    replay_function *replay;
 } kinds[] = {
-    {"stage", golden_replay_stage},         {"ties", golden_replay_stage},  {"rope", golden_replay_rope},
-    {"canonical", golden_replay_canonical}, {"model", golden_replay_model}, {"tokenizer", golden_replay_tokenizer},
+    {"stage", replay_stage},         {"ties", replay_stage},  {"rope", replay_rope},
+    {"canonical", replay_canonical}, {"model", replay_model}, {"tokenizer", replay_tokenizer},
 };
 
 /* ---- the files ---- */
@@ -153,7 +154,7 @@ static bool replay_files(const golden_folder *folder)
     return files > 0 && total.differences == 0;
 }
 
-bool golden_replay_folder(const char *path)
+bool verify_folder(const char *path)
 {
     file_list list = {0};
     bool is_good = list_files(path, "", &list);

@@ -2,14 +2,14 @@
 /* canonical.txt: hashes of the exact bits of every stage. They are compared in the order of the computation, so that
  * the first that differs names the stage at fault. */
 #include "console/memory.h"
+#include "verify/feed.h"
 #include "verify/golden_numbers.h"
 #include "verify/plain.h"
-#include "verify/verify.h"
+#include "verify/replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* One record being replayed. */
 typedef struct canonical {
@@ -26,9 +26,7 @@ static void compare_hash(const canonical *k, const char *stage, uint64_t found)
     golden_error error = {{0}};
     snprintf(key, sizeof key, "hash_%s", stage);
     const uint64_t recorded = golden_hex(k->record, key, 0, &error);
-    if (error.text[0])
-        report_differ(k->r, "%s", error.text);
-    else
+    if (replay_readable(&error, k->r))
         report_same(k->r, recorded == found, "%s%s: %s differ: recorded %016" PRIx64 ", found %016" PRIx64,
                     golden_record_name(k->record), k->way, stage, recorded, found);
 }
@@ -67,7 +65,7 @@ static qsa_status add_query(const plain_run *p, uint32_t t, float *scores, uint3
     for (uint32_t i = 0; i < n; i++)
         h->rows = golden_hash_u32(h->rows, row[i]);
     if (output && (status = plain_output(p, t, row, n, output)) == QSA_OK)
-        h->outputs = golden_hash_floats(h->outputs, output, (size_t)p->c->q_heads * p->c->head_dim);
+        h->outputs = golden_hash_floats(h->outputs, output, (size_t)p->c->config.q_heads * p->c->config.head_dim);
     return status;
 }
 
@@ -77,10 +75,10 @@ static void compare_queries(const canonical *k)
     const golden_case *c = k->c;
     const bool attends = c->has_attention && c->final_qkv;
     query_hashes h = {GOLDEN_HASH_START, GOLDEN_HASH_START, GOLDEN_HASH_START};
-    float *scores = memory_new(c->n / c->ratio, sizeof *scores);
-    uint32_t *groups = memory_new(c->budget / c->ratio, sizeof *groups);
-    uint32_t *row = memory_new(c->budget + c->ratio, sizeof *row);
-    float *output = attends ? memory_new((size_t)c->q_heads * c->head_dim, sizeof *output) : NULL;
+    float *scores = memory_new(c->n / c->config.ratio, sizeof *scores);
+    uint32_t *groups = memory_new(c->config.budget / c->config.ratio, sizeof *groups);
+    uint32_t *row = memory_new(c->config.budget + c->config.ratio, sizeof *row);
+    float *output = attends ? memory_new((size_t)c->config.q_heads * c->config.head_dim, sizeof *output) : NULL;
     qsa_status status = QSA_OK;
     for (size_t i = 0; status == QSA_OK && i < c->queries; i++)
         status = add_query(&k->plain, c->query[i], scores, groups, row, output, &h);
@@ -103,9 +101,11 @@ static void compare_plain(canonical *k)
     if (report_call(k->r, plain_open(&k->plain, c), golden_record_name(k->record))) {
         compare_hash(k, "cos_sin", hash_table(p));
         compare_hash(k, "index_q",
-                     golden_hash_floats(GOLDEN_HASH_START, p->index_q, (size_t)c->n * c->index_heads * c->index_dim));
-        compare_hash(k, "pooled",
-                     golden_hash_floats(GOLDEN_HASH_START, p->pooled, (size_t)(c->n / c->ratio) * c->index_dim));
+                     golden_hash_floats(GOLDEN_HASH_START, p->index_q,
+                                        (size_t)c->n * c->config.index_heads * c->config.index_dim));
+        compare_hash(
+            k, "pooled",
+            golden_hash_floats(GOLDEN_HASH_START, p->pooled, (size_t)(c->n / c->config.ratio) * c->config.index_dim));
         compare_queries(k);
     }
 }
@@ -115,15 +115,15 @@ static void compare_main_q(const canonical *k)
     const golden_case *c = k->c;
     const plain_run *p = &k->plain;
     const uint32_t pairs = p->rotary.pairs;
-    const size_t size = (size_t)c->q_heads * c->head_dim;
+    const size_t size = (size_t)c->config.q_heads * c->config.head_dim;
     uint64_t hash = GOLDEN_HASH_START;
     float *q = memory_new(size, sizeof *q);
     for (size_t i = 0; i < c->queries; i++) {
         const uint32_t t = c->query[i];
         const float *table = p->cos_sin + (size_t)t * 2 * pairs;
         if (!report_call(k->r,
-                         qsa_norm_rotate(c->q + t * size, c->q_heads, c->head_dim, c->q_norm, c->eps, pairs, table,
-                                         table + pairs, QSA_PROFILE_F32, q),
+                         qsa_norm_rotate(c->q + t * size, c->config.q_heads, c->config.head_dim, c->q_norm,
+                                         c->config.eps, pairs, table, table + pairs, QSA_PROFILE_F32, q),
                          "norm and rotate"))
             break;
         hash = golden_hash_floats(hash, q, size);
@@ -138,7 +138,8 @@ static void compare_stored(const canonical *k, const feed_run *run, const char *
                            size_t width)
 {
     const golden_case *c = k->c;
-    const qsa_span span = {c->anchor, c->anchor + (int64_t)(tensor == QSA_TENSOR_POOLED ? rows * c->ratio : rows)};
+    const qsa_span span = {c->anchor,
+                           c->anchor + (int64_t)(tensor == QSA_TENSOR_POOLED ? rows * c->config.ratio : rows)};
     float *values = memory_new(rows * width, sizeof *values);
     if (report_call(k->r, qsa_seq_read(run->cache, run->seq, 0, tensor, span, values), stage))
         compare_hash(k, stage, golden_hash_floats(GOLDEN_HASH_START, values, rows * width));
@@ -149,11 +150,11 @@ static void compare_fed_queries(const canonical *k, const feed_run *run)
 {
     const golden_case *c = k->c;
     query_hashes h = {GOLDEN_HASH_START, GOLDEN_HASH_START, GOLDEN_HASH_START};
-    uint32_t *row = memory_new(c->budget + c->ratio, sizeof *row), n;
+    uint32_t *row = memory_new(c->config.budget + c->config.ratio, sizeof *row), n;
     for (size_t i = 0; i < c->queries; i++) {
         const uint32_t t = c->query[i];
         const uint32_t *groups = run->groups + (size_t)t * run->groups_size;
-        if (!report_call(k->r, qsa_row(groups, run->n_groups[t], c->ratio, (uint64_t)t + 1, row, &n), "row"))
+        if (!report_call(k->r, qsa_row(groups, run->n_groups[t], c->config.ratio, (uint64_t)t + 1, row, &n), "row"))
             break;
         for (uint32_t j = 0; j < n; j++)
             h.rows = golden_hash_u32(h.rows, row[j]);
@@ -173,8 +174,8 @@ static void compare_way(canonical *k, const char *way, const feed_options *optio
     k->way = way;
     if (report_call(k->r, feed_all(&run, c, options), golden_record_name(k->record))) {
         if (options->no_window || c->window == 0) {
-            const size_t kv = (size_t)c->kv_heads * c->head_dim;
-            compare_stored(k, &run, "pooled", QSA_TENSOR_POOLED, c->n / c->ratio, c->index_dim);
+            const size_t kv = (size_t)c->config.kv_heads * c->config.head_dim;
+            compare_stored(k, &run, "pooled", QSA_TENSOR_POOLED, c->n / c->config.ratio, c->config.index_dim);
             if (c->has_attention && !c->final_qkv) {
                 compare_stored(k, &run, "k_stored", QSA_TENSOR_K, c->n, kv);
                 compare_stored(k, &run, "v_stored", QSA_TENSOR_V, c->n, kv);
@@ -201,14 +202,13 @@ static void compare_fed(canonical *k)
 
 /* ---- records ---- */
 
-static void replay_path(const golden_record *record, report *r)
+static void path_record(const golden_record *record, report *r)
 {
     golden_case c;
     golden_error error = {{0}};
-    if (!golden_case_from_path(record, &c, &error)) {
-        report_differ(r, "%s", error.text);
+    golden_case_from_path(record, &c, &error);
+    if (!replay_readable(&error, r))
         return;
-    }
     canonical k = {.record = record, .c = &c, .way = "", .r = r};
     compare_plain(&k);
     compare_main_q(&k);
@@ -217,23 +217,12 @@ static void replay_path(const golden_record *record, report *r)
     golden_case_free(&c);
 }
 
-/* The stage file that a record names, beside the file that holds the record. */
-static char *sibling(const golden_folder *folder, const char *file, const char *name)
-{
-    const char *slash = strrchr(file, '/');
-    const int below = slash ? (int)(slash - file + 1) : 0;
-    const size_t size = strlen(folder->path) + (size_t)below + strlen(name) + 2;
-    char *path = memory_new(size, 1);
-    snprintf(path, size, "%s/%.*s%s", folder->path, below, file, name);
-    return path;
-}
-
-static void replay_stage(const golden_folder *folder, const char *file, const golden_record *record, report *r)
+static void stage_record(const golden_folder *folder, const char *file, const golden_record *record, report *r)
 {
     golden_case c;
     golden_error error = {{0}};
     const char *name = golden_word(record, "file", 0, &error);
-    char *path = name ? sibling(folder, file, name) : NULL;
+    char *path = name ? replay_sibling(folder, file, name, "") : NULL; /* beside the file that holds the record */
     golden_file *stage = path ? golden_read(path, &error) : NULL;
     if (stage && golden_case_from_stage(golden_header(stage), &c, &error)) {
         canonical k = {.record = record, .c = &c, .way = "", .r = r};
@@ -242,20 +231,19 @@ static void replay_stage(const golden_folder *folder, const char *file, const go
         plain_close(&k.plain);
         golden_case_free(&c);
     }
-    if (error.text[0])
-        report_differ(r, "%s", error.text);
+    replay_readable(&error, r);
     golden_free(stage);
     free(path);
 }
 
-void golden_replay_canonical(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
+void replay_canonical(const golden_folder *folder, const char *file, const golden_file *golden, report *r)
 {
     for (size_t i = 0; i < golden_record_count(golden); i++) {
         const golden_record *record = golden_record_at(golden, i);
         if (golden_is(record, "kind", "path"))
-            replay_path(record, r);
+            path_record(record, r);
         else if (golden_is(record, "kind", "stage"))
-            replay_stage(folder, file, record, r);
+            stage_record(folder, file, record, r);
         else
             report_skip(r, "%s: neither of kind path nor stage", golden_record_name(record));
     }
