@@ -55,7 +55,7 @@ soak: ## a million random verbs against the naive oracle, and ten thousand at 2,
 	@$(call compile,$(PRESET)) --target test_life_walk
 	@$(call build_folder,$(PRESET))/tests/lifecycle/test_life_walk soak 1000000 10000
 
-bench: ## print the figures: of the layers, and of the life of a sequence (writes 1 GB into the build folder, and removes it)
+bench: ## measure the layers by depth, and fork, rewind, shift, snapshots (writes 1 GB into the build folder, and removes it)
 	@tools/setup.sh
 	@$(call configure,$(PRESET))
 	@$(call compile,$(PRESET)) --target qsa_program --target bench_lifecycle
@@ -71,7 +71,7 @@ compare: ## llama.cpp and qsa on one model and one text, in turn: ratios by dept
 tidy: ## clang-tidy over our sources
 	@tools/setup.sh check
 	@$(call configure,$(PRESET))
-	@git ls-files 'src/*.c' 'ggml/*.c' 'engine/*.c' 'console/*.c' 'oracle/*.c' 'verify/*.c' 'cli/*.c' ':!src/kernels/$(foreign_kernels)' | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(call build_folder,$(PRESET))
+	@git ls-files 'src/*.c' 'ggml/*.c' 'engine/*.c' 'console/*.c' 'oracle/*.c' 'verify/*.c' 'bench/*.c' 'cli/*.c' ':!src/kernels/$(foreign_kernels)' | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(call build_folder,$(PRESET))
 
 format: ## clang-format over our sources
 	@tools/setup.sh check

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one model file and one text through llama.cpp and through qsa, in turn, and prints the ratios by depth.
+"""Runs one model file and one text through llama.cpp and qsa in turn, and prints the ratios by depth.
 
 usage: compare.py [OPTION...]
 
@@ -10,23 +10,22 @@ usage: compare.py [OPTION...]
   --model FILE     default: the demo model, whose text is a ledger and whose answer is known
   --text FILE      what both read; default: the ledger
   --tokens N       of the text, at most; both then continue it; default 35000
-  --depths LIST    tokens after which both keep their states; default 2048,8192,16384,32768
+  --depths LIST    tokens after which both save their states; default 2048,8192,16384,32768
   --steps N        tokens decoded at each depth, in blocks of 8; default 128
   --threads N      default 2
-  --minutes N      reading ends early, at the next depth, when the peer has read for so long; default 60
-  --processor      compare seconds of the processor: on a machine that does other work, with --threads 1, since threads
-                   that wait for each other use the processor too
-  --kept           leave the reading out: only what is measured at the depths, from the states that an earlier run of
-                   the same text has kept
+  --minutes N      prefill ends early, at the next depth, once the peer has taken this long; default 60
+  --processor      compare processor time instead of wall-clock time: on a busy machine, with --threads 1, since threads
+                   that wait for each other also take processor time
+  --kept           skip prefill: measure only at the depths, from the states that an earlier run of the same text saved
 
-First both read the text, 2,048 tokens at a time, one after the other, each going first every other time. Then, from
-the states kept at the depths, both decode and read 256 tokens more, again in turn. Nothing else of theirs works
-meanwhile. The peer runs with flash attention, its own batches (2,048 tokens, 512 at a time) and its own type of K and V
-(f16); qsa with its defaults (512 tokens, bf16). The states stay beside the peer, some hundred megabytes.
+Prefill first: both read the text, 2,048 tokens at a time, taking turns to go first. Then, from the states saved at the
+depths, both decode, and prefill 256 tokens more, again in turn; one waits while the other works. The peer runs with
+flash attention, batches of 2,048 tokens in micro-batches of 512, and f16 K and V; qsa with its defaults: chunks of 512
+tokens, bf16 K and V. The states stay in the peer's folder, some hundred megabytes.
 
-Prints an object per line: name, value, unit, ratio (peer's time / ours, above 1: ours is faster) and probe (GB/s that
-one thread reads from memory, the median of the run). Exits with 1 if both do not tokenize the text alike or, on the
-demo model, do not give the answer that the ledger holds and the same continuation.
+Prints one JSON object per line: name, value, unit, ratio (peer's time / ours; above 1 ours is faster) and probe (memory
+bandwidth of one thread in GB/s, the median of the run). Exits with 1 if both do not tokenize the text alike, or on
+the demo model do not continue alike with the answer that the ledger holds.
 """
 import argparse
 import hashlib
@@ -43,13 +42,13 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PIECE = 2048
-LATER_PIECE = 256             # tokens read after a kept state
+LATER_PIECE = 256             # tokens of prefill after a saved state
 BLOCK = 8                     # tokens decoded in turn
 CONTINUED = 40                # tokens after the text
 PROBE_BYTES = 1 << 27
 SLOPE_FROM, SLOPE_TO = 8192, 32768
-SLOPE_BLOCKS = 8              # fewer say nothing about ours: it is smaller than what single blocks differ by
-ROOM = 256                    # tokens of context beside the text
+SLOPE_BLOCKS = 8              # fewer cannot tell our slope from noise
+ROOM = 256                    # tokens of context beyond the text
 
 
 # ---- the peer ----
@@ -61,7 +60,7 @@ def pinned(name):
 
 
 def archive():
-    """The source package in the cache folder, where the build has left it; its hash is checked."""
+    """The source package that the build left in the cache folder; its hash is checked."""
     cache = os.environ.get("QSA_CACHE_DIR") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "qsa")
     path = pathlib.Path(cache) / (pinned("QSA_GGML_ARCHIVE") + ".tar.gz")
@@ -144,30 +143,30 @@ def figure(name, ratio, probes, unit="times", **more):
 
 
 def in_turn(pair, word, n, turn):
-    """Both do it, each going first every other time. Seconds of (ours, peer)."""
+    """Both do it, taking turns to go first. Returns the seconds of (ours, peer)."""
     order = pair if turn % 2 == 0 else pair[::-1]
     took = [side.seconds(word, n) for side in order]
     return took if turn % 2 == 0 else took[::-1]
 
 
 def stepped(options):
-    """Tokens that decoding takes from the text: each block and the one before it."""
+    """Tokens of the text that decode takes: each block, and one token before it."""
     return options.steps // BLOCK * (BLOCK + 1)
 
 
 class Comparison:
     def __init__(self, options, open_pair):
         self.options = options
-        self.open_pair = open_pair  # makes two sides, ours and the peer, that have opened the model
+        self.open_pair = open_pair  # opens the model on both sides: ours, the peer
         self.probes = []            # GB/s
 
     def probe(self, ours):
         self.probes.append(PROBE_BYTES / ours.seconds("probe", PROBE_BYTES) / 1e9)
 
-    # ---- reading, from the beginning
+    # ---- prefill from the beginning
 
     def read(self, pair):
-        """Both read; at each depth the states are kept. Returns (tokens read, the seconds of both)."""
+        """Prefill on both sides; states are saved at each depth. Returns (tokens, seconds of both)."""
         options, done, spent, turn = self.options, 0, [0.0, 0.0], 0
         for goal in [*options.depths, options.tokens]:
             while done < goal:
@@ -190,10 +189,10 @@ class Comparison:
         name = "quoter_prefill_peer_over_ours" if self.options.answer else "prefill_peer_over_ours"
         figure(name, spent[1] / spent[0], self.probes, tokens=tokens, ours_s=spent[0], peer_s=spent[1])
 
-    # ---- at the depths, from the states that were kept
+    # ---- at the depths, from the saved states
 
     def at_depths(self, depths):
-        """Every depth has a pair of its own, and all take turns: what the machine does meanwhile meets all alike."""
+        """Every depth has a pair of its own, and all take turns, so that noise of the machine hits all alike."""
         pairs = {depth: self.open_pair() for depth in depths}
         for depth, pair in pairs.items():
             for side in pair:
@@ -201,7 +200,7 @@ class Comparison:
         times = {depth: [] for depth in depths}
         for turn in range(self.options.steps // BLOCK):
             for depth, pair in pairs.items():
-                in_turn(pair, "step", 1, turn)  # brings back to the caches what the others have driven out
+                in_turn(pair, "step", 1, turn)  # refills the caches that the others evicted
                 times[depth].append([seconds / BLOCK * 1e3 for seconds in in_turn(pair, "step", BLOCK, turn)])
             self.probe(pairs[depths[0]][0])
         for depth in depths:
@@ -224,21 +223,21 @@ class Comparison:
                peer_ms=statistics.median(peer), peer_least=min(peer), peer_most=max(peer))
 
     def slope(self, times):
-        """Of decode, per token of depth and QSA layer: medians of differences between blocks that were neighbours."""
+        """Decode time per token of depth and QSA layer: median of the differences between neighbouring blocks."""
         if SLOPE_FROM not in times or SLOPE_TO not in times or len(times[SLOPE_TO]) < SLOPE_BLOCKS:
             return
         tokens = (SLOPE_TO - SLOPE_FROM) * self.options.qsa_layers
         both = [statistics.median(to[side] - start[side] for start, to in zip(times[SLOPE_FROM], times[SLOPE_TO]))
                 for side in (0, 1)]
         ours, peer = [difference / tokens * 1e6 for difference in both]
-        ratio = peer / ours if ours > 0 else None  # lost in the noise: no figure
+        ratio = peer / ours if ours > 0 else None  # lost in noise: no figure
         figure("decode_slope_peer_over_ours", ratio, self.probes, ours_ns=ours, peer_ns=peer)
 
 
 # ---- the text ----
 
 def prepare(options, folder, driver):
-    """The ledger and the demo model, where no others are given; its tokens are bytes."""
+    """The ledger and the demo model (its tokens are bytes), unless others are given."""
     options.answer = None
     if options.model or options.text:
         if not (options.model and options.text):
@@ -261,7 +260,7 @@ def check_text(options, pair):
 
 
 def check_continuation(options, pair):
-    """Both go on from the end of the text. Returns whether that is as it should be."""
+    """Both continue the text. Returns whether they agree and, on the ledger, answer right."""
     a, b = (side.ask("say", CONTINUED).split() for side in pair)
     same = a == b
     agree = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
@@ -300,7 +299,7 @@ def arguments():
 
 
 def read_and_continue(options, comparison, pair):
-    """Reads, prints the figure of the whole, and returns whether both go on as they should."""
+    """Prefill of the whole text, its figure, and the continuation. Returns whether that is right."""
     tokens, spent = comparison.read(pair)
     comparison.whole(tokens, spent)
     good = True

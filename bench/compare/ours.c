@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our side of compare.py: the engine reads a text as it is told to, and says how long it took.
+/* Our side of compare.py: runs the engine on a text, command by command, and prints the time of each.
  *
- * compare_ours ledger FILE TOKENS writes a ledger and, after it, a question; prints the demo model's path and the
- * answer that is expected.
+ * compare_ours ledger FILE TOKENS writes a ledger and a question after it; prints the demo model's path and the
+ * expected answer.
  *
  * compare_ours MODEL TEXT THREADS CONTEXT STATES prints the number of tokens of the text, their hash, and the number of
  * QSA layers; then takes commands from standard input, and answers each with a line:
  *
- *     read N   the next N tokens in the batches that are best: seconds, and those of the processor
- *     step N   the next N tokens, one at a time, each with its logits: the same
- *     say N    the likeliest continuation: N token numbers
- *     save N   the state as it is, as number N in the folder STATES: tokens read so far
- *     load N   that state: tokens read in it
- *     probe N  reading N bytes of memory on one thread: seconds, and those of the processor */
+ *     read N   prefill of the next N tokens: wall-clock and processor seconds
+ *     step N   decode of the next N tokens of the text, each with its logits: the same
+ *     say N    greedy continuation: N token numbers
+ *     save N   saves the state as number N in the folder STATES: tokens in it
+ *     load N   loads that state: tokens in it
+ *     probe N  reads N bytes of memory on one thread: wall-clock and processor seconds */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <inttypes.h>
 #include <qsa_engine.h>
@@ -175,7 +175,7 @@ static void probe(size_t bytes)
     const size_t n = bytes / sizeof(uint64_t);
     uint64_t *words = malloc(n * sizeof *words), sum = 0;
     check_memory(words);
-    memset(words, 1, n * sizeof *words); /* every page is there */
+    memset(words, 1, n * sizeof *words); /* touches every page */
     const moment begin = moment_now();
     for (size_t i = 0; i < n; i++)
         sum += words[i];

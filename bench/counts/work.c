@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The three kernels doing a fixed amount of work, for tools/check_counts.sh to count their instructions: appending with
- * pooling, the scan with its selection, row attention; for one token at depth and for a prompt chunk there. The
- * released shape, one layer.
+/* Fixed work whose instructions tools/check_counts.sh counts: append with pooling, scan with selection, row attention;
+ * of one token at depth and of a prefill chunk there. One layer of Qwen3.8-Flash-Next's shape.
  *
- * usage: counted               the work, in the order of the list below
- *        counted --list        names of the counts, a line each
- *        counted --compiler    what it was compiled with: family, major version, and whether it was optimised
- *        counted --works       nothing; fails where the kernels that QSA_ISA names do not run */
+ * usage: bench_counts               the work, in the order of the list below
+ *        bench_counts --list        names of the counts, a line each
+ *        bench_counts --compiler    what it was compiled with: family, major version, release or debug
+ *        bench_counts --works       nothing; fails where the kernels that QSA_ISA names do not run */
 #include <qsa/qsa.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +20,13 @@ static void check(qsa_status status)
 {
     if (status == QSA_OK)
         return;
-    fprintf(stderr, "counted: %s: %s\n", qsa_status_name(status), qsa_error_detail());
+    fprintf(stderr, "bench_counts: %s: %s\n", qsa_status_name(status), qsa_error_detail());
     exit(1);
 }
 
 enum { PHASE_APPEND = 0, PHASE_SCAN = 1, PHASE_ATTEND = QSA_PHASES - 1 };
 
-/* Phases begin .. end of the announced layer. Found by its name in the program, so it stays a function. */
+/* Runs the phases [begin, end) of the layer. valgrind finds it by its name, so it stays a function. */
 void counted(qsa_step *step, uint32_t begin, uint32_t end);
 
 __attribute__((noinline)) void counted(qsa_step *step, uint32_t begin, uint32_t end)
@@ -47,7 +46,7 @@ static void fill_pool(void)
     }
 }
 
-/* Every token is another window of the pool. */
+/* Every token takes another window of the pool. */
 static qsa_tensors tensors_at(uint64_t token)
 {
     const float *data = pool + (token * 7 & MASK);
@@ -123,7 +122,7 @@ static void work(void)
     check(qsa_cache_create(&config, &cache));
     check(qsa_seq_open(cache, &seq));
     feed(cache, seq);
-    check(qsa_seq_rewind(cache, seq, DEPTH - 1)); /* so that the one token completes a group, and is pooled */
+    check(qsa_seq_rewind(cache, seq, DEPTH - 1)); /* the token completes a group, which is pooled */
     counted_step(cache, seq, DEPTH - 1, 1, &out);
     counted_step(cache, seq, DEPTH, PROMPT, &out);
     qsa_cache_destroy(cache);

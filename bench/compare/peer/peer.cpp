@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The peer's side of compare.py: llama.cpp reads a text as it is told to, and says how long it took. The commands are
- * those of ours.c. */
+/* The peer's side of compare.py: runs llama.cpp on a text with the commands of ours.c. */
 #include <llama.h>
 
 #include <algorithm>
@@ -152,7 +151,7 @@ static void read_or_step(peer &p, bool is_step, size_t n)
     print_since(begin);
 }
 
-/* Tokens beside the state, of which the file keeps as many as were fed. */
+/* The file has the tokens fed so far beside the state. */
 static void save(const peer &p, const std::string &path)
 {
     if (!llama_state_save_file(p.context, path.c_str(), p.tokens.data(), p.at))
