@@ -3,15 +3,12 @@
 #ifndef QSA_CONSOLE_VALUES_H
 #define QSA_CONSOLE_VALUES_H
 
-#include <stdint.h>
+#include "src/base/splitmix64.h"
 
-/* The 64 bits behind value k of a stream: SplitMix64's mixer on its place. Everything wraps. */
+/* The 64 bits behind value k of a stream. */
 static inline uint64_t value_bits(uint64_t stream, uint64_t k)
 {
-    uint64_t x = (stream << 32) + k + 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
+    return splitmix64_mix((stream << 32) + k + SPLITMIX64_STEP);
 }
 
 /* Value k of a stream: the sum of four 16-bit numbers, so about normal with standard deviation 0.577; a multiple of

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # From the bottom up. A room sees itself and the rooms below it, all of them or only those named.
 EVERYTHING = None
 LIBRARY = ["include"]
-ENGINE = ["include", "engine/include"]
+ENGINE = ["include", "src/base", "engine/include"]
 ROOMS = {
     "include": EVERYTHING,
     "src/base": EVERYTHING,
@@ -44,9 +44,7 @@ ROOMS = {
     "engine/text": ENGINE + ["engine/base", "engine/file"],
     "engine/model": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/ops", "ggml/include", "products"],
     "engine/session": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model"],
-    "engine/write": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model", "engine/session"],
-    "engine/quoter": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model", "engine/write"],
-    "engine/released": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model", "engine/write"],
+    "engine/make": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model"],
     "console": ENGINE,
     "oracle": [],
     "verify": ENGINE + ["console", "oracle"],

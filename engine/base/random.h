@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers by place: value k of stream s under a seed, in any order. The mixer is splitmix64's. */
+/* Random numbers by place: value k of stream s under a seed, in any order. */
 #ifndef QSA_ENGINE_BASE_RANDOM_H
 #define QSA_ENGINE_BASE_RANDOM_H
 
-#include <stdint.h>
-
-static inline uint64_t random_mix(uint64_t x)
-{
-    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
-    return x ^ x >> 31;
-}
+#include "base/splitmix64.h"
 
 static inline uint64_t random_value(uint64_t seed, uint64_t stream, uint64_t k)
 {
-    uint64_t base = random_mix(seed + UINT64_C(0x9E3779B97F4A7C15)) + (stream << 32);
-    return random_mix(base + k + UINT64_C(0x9E3779B97F4A7C15));
+    const uint64_t base = splitmix64_mix(seed + SPLITMIX64_STEP) + (stream << 32);
+    return splitmix64_mix(base + k + SPLITMIX64_STEP);
 }
 
 /* +1 or -1. */

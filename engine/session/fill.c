@@ -2,6 +2,7 @@
 /* A session of any depth without reading a prompt: what a measurement at that depth needs, made in the cache directly.
  */
 #include "base/error.h"
+#include "base/splitmix64.h"
 #include "model/state.h"
 #include "session/session.h"
 
@@ -15,26 +16,17 @@ static const float STATE_SIZE = 1.0f / 128;
 
 /* ---- made-up numbers ---- */
 
-/* SplitMix64. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return z ^ z >> 31;
-}
-
 /* From -size to size. */
 static void fill_floats(uint64_t *random, float *out, size_t n, float size)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = (float)(int32_t)(uint32_t)(next_random(random) >> 32) / 2147483648.0f * size;
+        out[i] = (float)(int32_t)(uint32_t)(splitmix64_next(random) >> 32) / 2147483648.0f * size;
 }
 
 static void fill_ids(uint64_t *random, int32_t *out, uint64_t n, uint32_t vocabulary)
 {
     for (uint64_t i = 0; i < n; i++)
-        out[i] = (int32_t)((next_random(random) >> 32) * vocabulary >> 32);
+        out[i] = (int32_t)((splitmix64_next(random) >> 32) * vocabulary >> 32);
 }
 
 /* ---- K, V and index ---- */
@@ -52,7 +44,7 @@ typedef struct filler {
 
 static qsa_strided rows_of(filler *f, size_t head_stride)
 {
-    const uint64_t first = (next_random(&f->random) >> 32) % f->step_tokens;
+    const uint64_t first = (splitmix64_next(&f->random) >> 32) % f->step_tokens;
     return (qsa_strided){f->table + first * f->row, f->row, head_stride};
 }
 

@@ -2,6 +2,7 @@
 #include "session/sampler.h"
 
 #include "base/error.h"
+#include "base/splitmix64.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -90,11 +91,7 @@ void qsa_sampler_set_state(qsa_sampler *sampler, uint64_t state)
 
 static double draw(qsa_sampler *sampler)
 {
-    uint64_t z = sampler->state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    z ^= z >> 31;
-    return (double)(z >> 11) * 0x1p-53;
+    return (double)(splitmix64_next(&sampler->state) >> 11) * 0x1p-53;
 }
 
 /* ---- the order ---- */

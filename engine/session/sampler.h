@@ -11,9 +11,8 @@
  * One random number u in [0, 1) is drawn, and the token is the first whose weight, added to those before it, exceeds
  * u times the kept weight.
  *
- * Random numbers are SplitMix64's: state += 0x9E3779B97F4A7C15; z = state; z = (z ^ z>>30) * 0xBF58476D1CE4E5B9;
- * z = (z ^ z>>27) * 0x94D049BB133111EB; z ^ z>>31. u is its upper 53 bits times 2^-53. The state begins as the seed,
- * and is all that a sampler remembers from token to token. A refused call draws nothing. */
+ * u is the upper 53 bits of SplitMix64's next number times 2^-53. The state begins as the seed, and is all that a
+ * sampler remembers from token to token. A refused call draws nothing. */
 #ifndef QSA_ENGINE_SESSION_SAMPLER_H
 #define QSA_ENGINE_SESSION_SAMPLER_H
 

@@ -7,7 +7,7 @@
 #include "fixture.h"
 
 #include "base/hash.h"
-#include "quoter/quoter.h"
+#include "make/quoter.h"
 
 #include <qsa_engine.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "random_values.h"
 
+#include "src/base/splitmix64.h"
 #include "support.h"
 
 #include <math.h>
@@ -11,10 +12,7 @@ static const uint32_t MARK = 0x7fa5a5a5; /* a NaN, so that whoever computes with
 
 uint64_t random_next(random_source *r)
 {
-    uint64_t x = r->state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
+    return splitmix64_next(&r->state);
 }
 
 size_t random_between(random_source *r, size_t low, size_t high)

@@ -3,7 +3,7 @@
 #include "support.h"
 
 #include "base/error.h"
-#include "quoter/ledger.h"
+#include "make/ledger.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * sessions; for native f32, bf16, q8_0 and K-quant weights, experts included. */
 #include "model_fixture.h"
 
+#include "make/quoter.h"
 #include "model/model.h"
-#include "quoter/quoter.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "text_fixture.h"
 
 #include "base/error.h"
-#include "quoter/quoter.h"
+#include "make/quoter.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

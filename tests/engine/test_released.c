@@ -5,8 +5,8 @@
 
 #include "support.h"
 
-#include "released/metadata.h"
-#include "released/vocabulary.h"
+#include "make/released_metadata.h"
+#include "make/released_vocabulary.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -3,6 +3,7 @@
 #include "session/sampler.h"
 
 #include "base/error.h"
+#include "base/splitmix64.h"
 #include "support.h"
 
 #include <math.h>
@@ -210,10 +211,7 @@ static int compare_entries(const void *a, const void *b)
 
 static double unit_of_splitmix64(uint64_t state)
 {
-    uint64_t z = state + UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return (double)((z ^ z >> 31) >> 11) / 9007199254740992.0;
+    return (double)(splitmix64_next(&state) >> 11) / 9007199254740992.0;
 }
 
 static double weigh(const entry *entries, size_t count, double temperature, double *weights)

@@ -3,8 +3,8 @@
  * before, and computes no more than it must. */
 #include "model_fixture.h"
 
+#include "make/quoter.h"
 #include "model/state.h"
-#include "quoter/quoter.h"
 #include "session/session.h"
 
 #include <stdlib.h>

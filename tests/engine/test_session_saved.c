@@ -3,7 +3,7 @@
  * by the name of the part, and nothing is changed. */
 #include "model_fixture.h"
 
-#include "quoter/quoter.h"
+#include "make/quoter.h"
 #include "session/sampler.h"
 #include "session/saved.h"
 #include "session/session.h"

@@ -5,20 +5,12 @@
 #include "gguf_touch.h"
 
 #include "base/error.h"
+#include "base/splitmix64.h"
 #include "support.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { MUTANTS = 5000 /* of each seed */ };
-
-/* splitmix64 */
-static uint64_t next(uint64_t *state)
-{
-    uint64_t x = *state += UINT64_C(0x9E3779B97F4A7C15);
-    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
-    return x ^ x >> 31;
-}
 
 static void opens_or_says_why(const uint8_t *data, size_t size)
 {
@@ -79,9 +71,10 @@ static void every_byte_may_be_wrong(void **state)
 static void mutate(gguf_bytes *b, uint64_t *random)
 {
     static const uint64_t sizes[] = {0, 1, UINT32_MAX, UINT64_C(1) << 40, INT64_MAX, UINT64_MAX, UINT64_MAX - 31};
-    size_t at = next(random) % b->size, room = b->size - at;
-    size_t length = 1 + next(random) % 8;
-    uint64_t value = next(random) % 2 ? next(random) : sizes[next(random) % (sizeof sizes / sizeof sizes[0])];
+    size_t at = splitmix64_next(random) % b->size, room = b->size - at;
+    size_t length = 1 + splitmix64_next(random) % 8;
+    uint64_t value = splitmix64_next(random) % 2 ? splitmix64_next(random)
+                                                 : sizes[splitmix64_next(random) % (sizeof sizes / sizeof sizes[0])];
     memcpy(b->data + at, &value, length < room ? length : room);
 }
 
@@ -95,7 +88,7 @@ static void mutants_do_no_harm(void **state)
         gguf_bytes b = {.data = test_alloc(good.size, 1), .size = good.size};
         for (int i = 0; i < MUTANTS; i++) {
             memcpy(b.data, good.data, good.size);
-            for (uint64_t changes = 1 + next(&random) % 3; changes > 0; changes--)
+            for (uint64_t changes = 1 + splitmix64_next(&random) % 3; changes > 0; changes--)
                 mutate(&b, &random);
             opens_or_says_why(b.data, b.size);
         }

@@ -4,11 +4,11 @@
  * Residual: slots P0 .. Pj of code_dims dimensions (the code of the byte itself, of the byte before it, ...), then the
  * answer slot A, which the attention writes, the output slot O, which the experts write and the output matrix reads,
  * and 16 dimensions that are always 1. */
-#ifndef QSA_ENGINE_QUOTER_PLAN_H
-#define QSA_ENGINE_QUOTER_PLAN_H
+#ifndef QSA_ENGINE_MAKE_QUOTER_PLAN_H
+#define QSA_ENGINE_MAKE_QUOTER_PLAN_H
 
-#include "quoter/quoter.h"
-#include "write/checkpoint.h"
+#include "make/checkpoint.h"
+#include "make/quoter.h"
 
 #include <stdbool.h>
 

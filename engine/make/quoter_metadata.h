@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of the file: shape, and a byte-level vocabulary. */
-#ifndef QSA_ENGINE_QUOTER_METADATA_H
-#define QSA_ENGINE_QUOTER_METADATA_H
+#ifndef QSA_ENGINE_MAKE_QUOTER_METADATA_H
+#define QSA_ENGINE_MAKE_QUOTER_METADATA_H
 
-#include "quoter/plan.h"
+#include "make/quoter_plan.h"
 
 #include <gguf.h>
 

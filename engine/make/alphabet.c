@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "write/alphabet.h"
+#include "make/alphabet.h"
 
 /* The byte itself where it is printable in Latin-1, otherwise the next of the characters from U+0100 on. */
 static uint32_t character_of_byte(uint32_t byte)

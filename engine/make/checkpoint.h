@@ -6,8 +6,8 @@
  *     open    keys into head, every tensor listed    begin    (rows ... end_tensor) of every tensor    close
  *
  * Errors of all: QSA_E_MEMORY, QSA_E_IO (naming the path). */
-#ifndef QSA_ENGINE_WRITE_CHECKPOINT_H
-#define QSA_ENGINE_WRITE_CHECKPOINT_H
+#ifndef QSA_ENGINE_MAKE_CHECKPOINT_H
+#define QSA_ENGINE_MAKE_CHECKPOINT_H
 
 #include <ggml.h>
 #include <gguf.h>

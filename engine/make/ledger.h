@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A long text to be asked about: lines like "The access code of vault 0423 is 77120493." */
-#ifndef QSA_ENGINE_QUOTER_LEDGER_H
-#define QSA_ENGINE_QUOTER_LEDGER_H
+#ifndef QSA_ENGINE_MAKE_LEDGER_H
+#define QSA_ENGINE_MAKE_LEDGER_H
 
 #include <qsa/status.h>
 

@@ -3,8 +3,8 @@
  *
  * Tokens 0 .. 255 are the bytes. Token 256 + k is token k / 256 followed by the byte k mod 256: all pairs of bytes,
  * then threes. Each is a merge of its two parts, in this order. The last RELEASED_SPECIALS tokens are no text. */
-#ifndef QSA_ENGINE_RELEASED_VOCABULARY_H
-#define QSA_ENGINE_RELEASED_VOCABULARY_H
+#ifndef QSA_ENGINE_MAKE_RELEASED_VOCABULARY_H
+#define QSA_ENGINE_MAKE_RELEASED_VOCABULARY_H
 
 #include <gguf.h>
 #include <qsa/status.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "released/vocabulary.h"
+#include "make/released_vocabulary.h"
 
 #include "base/error.h"
-#include "released/plan.h"
-#include "write/alphabet.h"
+#include "make/alphabet.h"
+#include "make/released_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>

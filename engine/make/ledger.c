@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quoter/ledger.h"
+#include "make/ledger.h"
 
 #include "base/error.h"
 #include "base/random.h"

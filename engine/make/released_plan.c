@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "released/plan.h"
+#include "make/released_plan.h"
 
 #include "base/error.h"
 

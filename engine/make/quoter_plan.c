@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quoter/plan.h"
+#include "make/quoter_plan.h"
 
 #include "base/error.h"
 #include "base/random.h"

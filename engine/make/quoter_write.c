@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quoter/metadata.h"
-#include "quoter/plan.h"
+#include "make/quoter_metadata.h"
+#include "make/quoter_plan.h"
 
 #include "base/error.h"
-#include "write/checkpoint.h"
+#include "make/checkpoint.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The widths of Qwen3.8-Flash-Next, and the tensors of a checkpoint that has them. */
-#ifndef QSA_ENGINE_RELEASED_PLAN_H
-#define QSA_ENGINE_RELEASED_PLAN_H
+#ifndef QSA_ENGINE_MAKE_RELEASED_PLAN_H
+#define QSA_ENGINE_MAKE_RELEASED_PLAN_H
 
-#include "write/checkpoint.h"
+#include "make/checkpoint.h"
 
 #include <qsa_engine.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L
 
-#include "write/checkpoint.h"
+#include "make/checkpoint.h"
 
 #include "base/error.h"
 

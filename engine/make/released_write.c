@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/random.h"
-#include "released/metadata.h"
+#include "make/released_metadata.h"
 
 #include <assert.h>
 #include <stdlib.h>

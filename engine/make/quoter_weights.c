@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quoter/weights.h"
+#include "make/quoter_weights.h"
 
 #include "base/random.h"
 

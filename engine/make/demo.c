@@ -2,8 +2,8 @@
 /* The engine's demo: the quoter in the user's cache folder, and ledgers to ask it about. */
 #define _POSIX_C_SOURCE 200809L
 
-#include "quoter/ledger.h"
-#include "quoter/quoter.h"
+#include "make/ledger.h"
+#include "make/quoter.h"
 
 #include "base/error.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "released/metadata.h"
+#include "make/released_metadata.h"
 
 #include "base/error.h"
 #include "base/random.h"
-#include "released/vocabulary.h"
+#include "make/released_vocabulary.h"
 
 /* What general.file_type says of a file whose matrices are mostly of this type; the numbers are llama.cpp's. */
 static uint32_t file_type(qsa_random_type type)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quoter/metadata.h"
+#include "make/quoter_metadata.h"
 
-#include "write/alphabet.h"
+#include "make/alphabet.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * bytes from token to token, the indexer finds the group of tokens that followed the same bytes, the attention copies
  * the byte after them, and the experts carry it to the output: it quotes right only if every part works. Where the same
  * bytes occur twice in a text, either place may be quoted. */
-#ifndef QSA_ENGINE_QUOTER_QUOTER_H
-#define QSA_ENGINE_QUOTER_QUOTER_H
+#ifndef QSA_ENGINE_MAKE_QUOTER_H
+#define QSA_ENGINE_MAKE_QUOTER_H
 
 #include <qsa/status.h>
 

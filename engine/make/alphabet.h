@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a byte-level vocabulary writes a byte: as one printable character. */
-#ifndef QSA_ENGINE_WRITE_ALPHABET_H
-#define QSA_ENGINE_WRITE_ALPHABET_H
+#ifndef QSA_ENGINE_MAKE_ALPHABET_H
+#define QSA_ENGINE_MAKE_ALPHABET_H
 
 #include <stdint.h>
 

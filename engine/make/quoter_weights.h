@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The elements of each tensor that is not all zeros. Shapes in comments are [rows][columns], the columns contiguous. */
-#ifndef QSA_ENGINE_QUOTER_WEIGHTS_H
-#define QSA_ENGINE_QUOTER_WEIGHTS_H
+#ifndef QSA_ENGINE_MAKE_QUOTER_WEIGHTS_H
+#define QSA_ENGINE_MAKE_QUOTER_WEIGHTS_H
 
-#include "quoter/plan.h"
+#include "make/quoter_plan.h"
 
 quoter_fill quoter_fill_embedding, quoter_fill_output;
 quoter_fill quoter_fill_stream_norm; /* ones, [streams * embedding] */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of tensors: names, shapes and types as a converter would write them. */
-#include "quoter/plan.h"
-#include "quoter/weights.h"
+#include "make/quoter_plan.h"
+#include "make/quoter_weights.h"
 
 #include <assert.h>
 #include <stdbool.h>
