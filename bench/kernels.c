@@ -265,15 +265,15 @@ static void bench_scan(bench_cases *cases, enum qsa_element type)
     s.keys = random_rows(type, LAYERS * groups, INDEX_DIM);
     s.out = random_floats(PREFILL_QUERIES * groups);
     s.tiles = allocate(TILES * sizeof(void *));
-    bench_case table_of_scans[] = {
+    bench_case scans[] = {
         {.name = "scan_1_query", .bytes = bytes, .operations = operations, .run = score_one},
         {.name = "scan_8_queries", .bytes = bytes, .operations = PREFILL_QUERIES * operations, .run = score_several}};
-    for (size_t i = 0; i < sizeof table_of_scans / sizeof *table_of_scans; i++) {
-        table_of_scans[i].before = aim_scan;
-        table_of_scans[i].context = &s;
+    for (size_t i = 0; i < sizeof scans / sizeof *scans; i++) {
+        scans[i].before = aim_scan;
+        scans[i].context = &s;
     }
     for (size_t i = 0; (s.kernels = table(i)) != NULL; i++)
-        run_all(cases, table_of_scans, sizeof table_of_scans / sizeof *table_of_scans, TYPES[type], s.kernels->isa);
+        run_all(cases, scans, sizeof scans / sizeof *scans, TYPES[type], s.kernels->isa);
     free(s.keys);
     free(s.q);
     free(s.out);

@@ -258,16 +258,16 @@ static void print_depth(const whole *w, size_t i)
 static bool draw(const whole *w)
 {
     bench_curves curves;
-    char which[128];
+    char title[128];
     for (size_t i = 0; i < w->options->n_depths; i++) {
         const bench_item *items = w->items[i];
         curves.decode[i] = bench_statistics(&items[DECODE], bench_seconds).median * scale_of(&items[DECODE]);
         curves.prefill[i] = bench_statistics(&items[PREFILL], bench_seconds).median * scale_of(&items[PREFILL]);
         curves.decode_limit[i] = curves.prefill_limit[i] = NAN;
     }
-    snprintf(which, sizeof which, "%s: %" PRIu32 " layers, %" PRIu32 " of them QSA", w->info.architecture,
+    snprintf(title, sizeof title, "%s: %" PRIu32 " layers, %" PRIu32 " of them QSA", w->info.architecture,
              w->info.layers, w->info.qsa.layers);
-    return bench_curves_draw(w->options, w->printer.isa, which, &curves);
+    return bench_curves_draw(w->options, w->printer.isa, title, &curves);
 }
 
 static bool measure(whole *w)

@@ -15,7 +15,8 @@ run 0 bench --seconds 1 --layers 2 --depths 0,2112 --json --svg "$folder/curves.
 is_json "$folder/out" 'all({"name", "value", "unit", "ratio", "probe"} <= x.keys() for x in lines)'
 is_json "$folder/out" 'len({x["name"] for x in lines}) == len(lines)'
 is_json "$folder/out" '{"decode_0", "decode_2112", "decode_layer_2112", "decode_append_2112", "decode_scan_2112",
-    "decode_row_2112", "prefill_0", "prefill_layer_0", "prefill_2112", "store", "prefill_threads_1_over_2", "decode_threads_1_over_2", "read_rate", "fma_rate"} <= {x["name"] for x in lines}'
+    "decode_row_2112", "prefill_0", "prefill_layer_0", "prefill_2112", "store", "prefill_threads_1_over_2",
+    "decode_threads_1_over_2", "read_rate", "fma_rate"} <= {x["name"] for x in lines}'
 is_json "$folder/out" '[x["value"] for x in lines if x["name"] == "warm_allocations"] == [0]'
 is_json "$folder/out" '[x["value"] <= 64 for x in lines if x["name"] == "scratch"] == [True]' # MiB
 # A figure of too few blocks is none; one of enough lies between its least and its most. (A layer is the mean of a block,
