@@ -45,7 +45,7 @@ ROOMS = {
     "engine/model": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/ops", "ggml/include", "products"],
     "engine/session": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model"],
     "engine/make": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model"],
-    "console": ENGINE,
+    "console": ENGINE + ["src/base"],
     "oracle": [],
     "verify": ENGINE + ["console", "oracle"],
     "bench": ENGINE + ["src/base", "src/kernels", "src/select", "products", "console"],
