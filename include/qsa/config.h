@@ -100,7 +100,7 @@ typedef struct qsa_config {
     qsa_device *device;             /* NULL: the host. Must outlive the cache */
 } qsa_config;
 
-/* Bytes that qsa_cache_create allocates. Steps and verbs allocate nothing; snapshots, checks and digests do. */
+/* Bytes that qsa_cache_create allocates. Steps, verbs and checks allocate nothing; snapshots and digests do. */
 typedef struct qsa_memory_plan {
     uint64_t total_bytes;     /* of all below */
     uint64_t kv_bytes;        /* K and V pages of all layers */
@@ -108,6 +108,7 @@ typedef struct qsa_memory_plan {
     uint64_t table_bytes;     /* page tables, sequences, reference counts */
     uint64_t scratch_bytes;   /* working memory of one step; does not depend on capacity_tokens */
     uint64_t weight_bytes;    /* norm weights, rotary table */
+    uint64_t device_bytes;    /* working memory of a step on a device that is not the host, with its page tables */
     uint64_t bytes_per_token; /* kv_bytes and index_bytes of one token slot, all layers */
     uint64_t pages;
 } qsa_memory_plan;

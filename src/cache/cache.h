@@ -12,8 +12,11 @@
  *  5. K, V, raw keys and triples of [anchor, frontier) and the pooled keys of all complete groups are valid in every
  *     layer; they were made valid by one commit, together. Nothing else is ever read.
  *  6. A closed sequence has no pages and a generation that no live handle carries.
- *  7. A page table lies within the sequence's own 2 * pages entries.
- *  8. The pages of one sequence are distinct; so it never has more than there are. */
+ *  7. A table chunk is free (reference count 0, exactly once on the free stack) or in the directories of as many
+ *     sequences as its count says. Only a chunk with count 1 is written.
+ *  8. The pages of one sequence are distinct; so it never has more than there are.
+ *  9. A page has one place within a chunk in every table: first_entry = (anchor - frame - first_slot) / 64 mod 128 in
+ *     a sequence with pages. So sequences that share pages can share chunks, also after a restore (ADR 9). */
 #ifndef QSA_CACHE_CACHE_H
 #define QSA_CACHE_CACHE_H
 
@@ -25,14 +28,14 @@
 
 typedef struct qsa_sequence {
     int64_t anchor, frontier, frame;
+    uint64_t window; /* tokens; 0: none */
+    qsa_table table;
     uint32_t generation;
-    uint32_t first_slot;
+    uint32_t first_slot;  /* of the run, in its first page */
+    uint32_t first_entry; /* of the table: place of the first page in the first chunk */
     uint32_t n_pages;
     bool open;
-    bool placed;      /* the anchor is decided */
-    uint64_t window;  /* tokens; 0: none */
-    uint32_t *table;  /* page ids, the first n_pages are used; begins anywhere in `tables` */
-    uint32_t *tables; /* [2 * layout.pages]: dropping pages in front moves `table` on, and seldom moves entries */
+    bool placed; /* the anchor is decided */
 } qsa_sequence;
 
 struct qsa_cache {
@@ -50,9 +53,19 @@ struct qsa_cache {
     uint32_t n_free;
 
     qsa_sequence *sequences; /* [max_sequences] */
-    uint32_t *tables;        /* [max_sequences][2 * pages] */
-    uint32_t *page_map;      /* [2 * pages] working memory of qsa_cache_compact */
-    float *page_cos_sin;     /* [page_groups][2 * pairs] working memory of qsa_page_pool */
+    uint32_t *directories;   /* [max_sequences + 1][qsa_directory_limit] */
+    uint32_t *spare;         /* the directory that no sequence has: of a table that is being built */
+
+    uint32_t n_chunks;          /* qsa_chunks_limit */
+    uint32_t *chunk_entries;    /* [n_chunks][QSA_CHUNK_PAGES]; every entry, written or not, is the number of a page */
+    uint32_t *chunk_references; /* [n_chunks] */
+    uint32_t *free_chunks;      /* [n_chunks] stack */
+    uint32_t n_free_chunks;
+    uint32_t *chunk_of; /* [pages] a chunk that may hold the page; only a hint */
+
+    uint32_t *page_map;  /* [2 * pages] working memory of compact and copy */
+    uint32_t *counts;    /* [max(pages, n_chunks)] working memory of qsa_cache_check */
+    float *page_cos_sin; /* [page_groups][2 * pairs] working memory of qsa_page_pool */
 
     void *step_memory;     /* carved and read by room step alone */
     uint64_t carved_bytes; /* of the allocation that begins with this struct */
@@ -109,13 +122,12 @@ qsa_status qsa_sequence_check_vacant(const qsa_cache *cache, uint32_t n);
 qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out);
 /* Drops its pages and closes it. */
 void qsa_sequence_close(qsa_cache *cache, qsa_sequence *sequence);
-/* Opens a complete sequence: run, frame and window as in `model`, and pages [n_pages of its tokens] in order, each of
- * which gets one reference more. Whoever took a page drops his own. Errors: QSA_E_FULL, and nothing has changed. */
+/* Opens a complete sequence: run, frame and window as in `model`. Its pages are those of `pages` in order, or, if that
+ * is NULL, the first ones of the model's own table; each gets one reference more, so whoever took a page drops his own.
+ * Errors: QSA_E_FULL, and nothing has changed. */
 qsa_status qsa_sequence_adopt(qsa_cache *cache, const qsa_sequence *model, const uint32_t *pages, qsa_seq *out);
 /* Drops the pages beyond those that `tokens` tokens need. */
 void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
-/* Makes room for `pages` table entries. Cannot fail: a table has twice the room that all pages need. */
-void qsa_sequence_make_room(const qsa_cache *cache, qsa_sequence *sequence, uint64_t pages);
 /* anchor += tokens, a multiple of the ratio; drops the pages in front. */
 void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
 
@@ -126,12 +138,53 @@ static inline uint32_t qsa_sequence_pages(const qsa_sequence *sequence)
     return tokens == 0 ? 0 : (uint32_t)qsa_pages_for(sequence->first_slot + tokens);
 }
 
+/* Page number i of the sequence, in its table. */
+static inline uint32_t *qsa_sequence_page(const qsa_sequence *sequence, uint64_t i)
+{
+    return qsa_table_at(&sequence->table, sequence->first_entry + i);
+}
+
+/* Chunks that its first n pages lie in. */
+static inline uint32_t qsa_sequence_chunks(const qsa_sequence *sequence, uint32_t n)
+{
+    return n == 0 ? 0 : (uint32_t)(((uint64_t)sequence->first_entry + n - 1) / QSA_CHUNK_PAGES + 1);
+}
+
+/* The run's first slot, counted from the beginning of the table. */
+static inline uint32_t qsa_sequence_first_slot(const qsa_sequence *sequence)
+{
+    return sequence->first_entry * QSA_PAGE_TOKENS + sequence->first_slot;
+}
+
 /* Where token number `offset` of the run lies. */
 static inline qsa_place qsa_sequence_place(const qsa_sequence *sequence, uint64_t offset)
 {
-    uint64_t at = sequence->first_slot + offset;
-    return (qsa_place){sequence->table[at / QSA_PAGE_TOKENS], (uint32_t)(at % QSA_PAGE_TOKENS)};
+    return qsa_table_place(&sequence->table, qsa_sequence_first_slot(sequence) + offset);
 }
+
+/* ---- page tables ---- */
+
+/* first_entry of a sequence (invariant 9). */
+uint32_t qsa_table_first_entry(int64_t anchor, int64_t frame, uint32_t first_slot);
+/* Chunks to be taken before entries [first, first + n) of the sequence's pages can be written, first <= n_pages. */
+uint32_t qsa_table_need(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t first, uint32_t n);
+/* QSA_E_FULL unless `need` chunks are free. */
+qsa_status qsa_table_check_free(const qsa_cache *cache, const char *verb, uint64_t need);
+/* Takes what qsa_table_need says and copies chunks that are shared. Cannot fail: the need was checked. */
+void qsa_table_prepare(qsa_cache *cache, qsa_sequence *sequence, uint32_t first, uint32_t n);
+/* Drops the pages behind the first n, and their chunks. */
+void qsa_table_shrink(qsa_cache *cache, qsa_sequence *sequence, uint32_t n);
+/* Drops the first n pages, not all, and their chunks. */
+void qsa_table_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint32_t n);
+/* Gives a sequence without pages the first n of another; chunks are shared. */
+void qsa_table_share(qsa_cache *cache, qsa_sequence *sequence, const qsa_sequence *from, uint32_t n);
+/* The same for a list of pages. Chunks that hold them already are shared. Errors: QSA_E_FULL; then n_pages says how
+ * many pages have been referred to. */
+qsa_status qsa_table_fill(qsa_cache *cache, qsa_sequence *sequence, const uint32_t *pages, uint32_t n_pages);
+/* Page i is called new_names[i] from now on, in every table. */
+void qsa_tables_rename(qsa_cache *cache, const uint32_t *new_names);
+
+/* ---- values ---- */
 
 static inline qsa_triple *qsa_triple_at(const qsa_cache *cache, qsa_place place)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker of the invariants in cache.h. */
+/* The checker of the invariants in cache.h. It allocates nothing: its working memory is the cache's. */
 #include "cache/cache.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static qsa_status check_sequence(const qsa_cache *cache, uint32_t slot)
+static qsa_status check_run(const qsa_cache *cache, uint32_t slot)
 {
     const qsa_sequence *s = &cache->sequences[slot];
     if (!s->open) {
@@ -17,23 +17,64 @@ static qsa_status check_sequence(const qsa_cache *cache, uint32_t slot)
         s->first_slot >= QSA_PAGE_TOKENS || s->first_slot % cache->layout.ratio != 0)
         return qsa_fail(QSA_E_FORMAT, "invariant 2: sequence %" PRIu32 ": [%" PRId64 ", %" PRId64 "), slot %" PRIu32,
                         slot, s->anchor, s->frontier, s->first_slot);
-    uint64_t tokens = (uint64_t)(s->frontier - s->anchor);
-    uint64_t needed = tokens == 0 ? 0 : qsa_pages_for(s->first_slot + tokens);
-    if (s->table < s->tables || s->table + s->n_pages > s->tables + 2 * cache->layout.pages)
-        return qsa_fail(QSA_E_FORMAT, "invariant 7: sequence %" PRIu32 " has its table elsewhere", slot);
-    if (!cache->step_open && s->n_pages != needed)
-        return qsa_fail(QSA_E_FORMAT, "invariant 3: sequence %" PRIu32 " has %" PRIu32 " pages, needs %" PRIu64, slot,
-                        s->n_pages, needed);
+    if (!cache->step_open && s->n_pages != qsa_sequence_pages(s))
+        return qsa_fail(QSA_E_FORMAT, "invariant 3: sequence %" PRIu32 " has %" PRIu32 " pages, needs %" PRIu32, slot,
+                        s->n_pages, qsa_sequence_pages(s));
+    if (s->n_pages > 0 && s->first_entry != qsa_table_first_entry(s->anchor, s->frame, s->first_slot))
+        return qsa_fail(QSA_E_FORMAT, "invariant 9: the table of sequence %" PRIu32 " begins at entry %" PRIu32, slot,
+                        s->first_entry);
     return QSA_OK;
 }
 
-/* last [pages] is working memory. */
-static qsa_status check_distinct(const qsa_cache *cache, uint32_t *last)
+/* Every number on a free stack [n_free of n] has count 0, and each count 0 is there once. counts [n] are used up. */
+static qsa_status check_free(const char *what, const uint32_t *stack, uint32_t n_free, uint32_t *counts, uint32_t n)
 {
+    if (n_free > n)
+        return qsa_fail(QSA_E_FORMAT, "%s: %" PRIu32 " are free of %" PRIu32, what, n_free, n);
+    for (uint32_t i = 0; i < n_free; i++)
+        if (stack[i] >= n || counts[stack[i]]++ != 0)
+            return qsa_fail(QSA_E_FORMAT, "%s %" PRIu32 " is free, and in use or twice free", what, stack[i]);
+    for (uint32_t i = 0; i < n; i++)
+        if (counts[i] == 0)
+            return qsa_fail(QSA_E_FORMAT, "%s %" PRIu32 " is neither used nor free", what, i);
+    return QSA_OK;
+}
+
+static qsa_status check_counts(const char *what, const uint32_t *counts, const uint32_t *references, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (counts[i] != references[i])
+            return qsa_fail(QSA_E_FORMAT, "%s %" PRIu32 " is used %" PRIu32 " times, counted %" PRIu32, what, i,
+                            counts[i], references[i]);
+    return QSA_OK;
+}
+
+static qsa_status check_chunks(const qsa_cache *cache)
+{
+    static const char what[] = "invariant 7: chunk";
+    memset(cache->counts, 0, cache->n_chunks * sizeof *cache->counts);
+    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
+        const qsa_sequence *s = &cache->sequences[slot];
+        const uint32_t n = qsa_sequence_chunks(s, s->n_pages);
+        for (uint32_t c = 0; c < n; c++) {
+            if (n > qsa_directory_limit(cache->layout.pages) || s->table.chunks[c] >= cache->n_chunks)
+                return qsa_fail(QSA_E_FORMAT, "invariant 7: the directory of sequence %" PRIu32 " leads elsewhere",
+                                slot);
+            cache->counts[s->table.chunks[c]]++;
+        }
+    }
+    QSA_TRY(check_counts(what, cache->counts, cache->chunk_references, cache->n_chunks));
+    return check_free(what, cache->free_chunks, cache->n_free_chunks, cache->counts, cache->n_chunks);
+}
+
+/* Directories are in order. counts: the last sequence that refers to each page. */
+static qsa_status check_distinct(const qsa_cache *cache)
+{
+    uint32_t *last = cache->counts;
     memset(last, 0xff, cache->layout.pages * sizeof *last);
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
         for (uint32_t i = 0; i < cache->sequences[slot].n_pages; i++) {
-            uint32_t page = cache->sequences[slot].table[i];
+            const uint32_t page = *qsa_sequence_page(&cache->sequences[slot], i);
             if (page >= cache->layout.pages)
                 return qsa_fail(QSA_E_FORMAT, "invariant 1: sequence %" PRIu32 " refers to page %" PRIu32, slot, page);
             if (last[page] == slot)
@@ -44,29 +85,17 @@ static qsa_status check_distinct(const qsa_cache *cache, uint32_t *last)
     return QSA_OK;
 }
 
-/* counts [pages] is working memory; every page number in a table is one. */
-static qsa_status check_counts(const qsa_cache *cache, uint32_t *counts)
+/* Every number in a table is a page's. */
+static qsa_status check_pages(const qsa_cache *cache)
 {
+    static const char what[] = "invariant 1: page";
     const uint32_t pages = (uint32_t)cache->layout.pages;
-    memset(counts, 0, pages * sizeof *counts);
+    memset(cache->counts, 0, pages * sizeof *cache->counts);
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
         for (uint32_t i = 0; i < cache->sequences[slot].n_pages; i++)
-            counts[cache->sequences[slot].table[i]]++;
-    for (uint32_t page = 0; page < pages; page++)
-        if (counts[page] != cache->references[page])
-            return qsa_fail(QSA_E_FORMAT, "invariant 1: page %" PRIu32 " is used %" PRIu32 " times, counted %" PRIu32,
-                            page, counts[page], cache->references[page]);
-    if (cache->n_free > pages)
-        return qsa_fail(QSA_E_FORMAT, "invariant 1: %" PRIu32 " free pages of %" PRIu32, cache->n_free, pages);
-    for (uint32_t i = 0; i < cache->n_free; i++) {
-        uint32_t page = cache->free_pages[i];
-        if (page >= pages || counts[page]++ != 0)
-            return qsa_fail(QSA_E_FORMAT, "invariant 1: free page %" PRIu32 " is in use or twice free", page);
-    }
-    for (uint32_t page = 0; page < pages; page++)
-        if (counts[page] == 0)
-            return qsa_fail(QSA_E_FORMAT, "invariant 1: page %" PRIu32 " is neither used nor free", page);
-    return QSA_OK;
+            cache->counts[*qsa_sequence_page(&cache->sequences[slot], i)]++;
+    QSA_TRY(check_counts(what, cache->counts, cache->references, pages));
+    return check_free(what, cache->free_pages, cache->n_free, cache->counts, pages);
 }
 
 qsa_status qsa_cache_check(const qsa_cache *cache)
@@ -74,16 +103,10 @@ qsa_status qsa_cache_check(const qsa_cache *cache)
     if (cache == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "cache is NULL");
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
-        QSA_TRY(check_sequence(cache, slot));
+        QSA_TRY(check_run(cache, slot));
     if (cache->step_open)
-        return QSA_OK; /* pages that the step replaces are counted nowhere until it ends */
-    uint64_t bytes = cache->layout.pages * sizeof(uint32_t);
-    uint32_t *counts = qsa_allocate(&cache->allocator, bytes);
-    if (counts == NULL)
-        return qsa_fail(QSA_E_MEMORY, "check: no memory for %" PRIu64 " page counts", cache->layout.pages);
-    qsa_status status = check_distinct(cache, counts);
-    if (status == QSA_OK)
-        status = check_counts(cache, counts);
-    qsa_release(&cache->allocator, counts, bytes);
-    return status;
+        return QSA_OK; /* pages and chunks that the step replaces are counted nowhere until it ends */
+    QSA_TRY(check_chunks(cache));
+    QSA_TRY(check_distinct(cache));
+    return check_pages(cache);
 }

@@ -13,6 +13,18 @@ typedef struct carved_bytes {
     uint64_t tables, weights, scratch;
 } carved_bytes;
 
+static void carve_tables(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout, qsa_cache *cache)
+{
+    const uint64_t chunks = qsa_chunks_limit(layout->pages, config->max_sequences);
+    const uint64_t directory = qsa_directory_limit(layout->pages);
+    cache->n_chunks = (uint32_t)chunks;
+    cache->directories = qsa_carve_bytes(carve, (config->max_sequences + UINT64_C(1)) * directory, sizeof(uint32_t));
+    cache->chunk_entries = qsa_carve_bytes(carve, chunks * QSA_CHUNK_PAGES, sizeof(uint32_t));
+    cache->chunk_references = qsa_carve_bytes(carve, chunks, sizeof(uint32_t));
+    cache->free_chunks = qsa_carve_bytes(carve, chunks, sizeof(uint32_t));
+    cache->chunk_of = qsa_carve_bytes(carve, layout->pages, sizeof(uint32_t));
+}
+
 /* config passed qsa_shape_check. Returns NULL while measuring. */
 static qsa_cache *carve_cache(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout,
                               qsa_carve_step carve_step, carved_bytes *out)
@@ -25,8 +37,10 @@ static qsa_cache *carve_cache(qsa_carve *carve, const qsa_config *config, const 
     local.references = qsa_carve_bytes(carve, layout->pages, sizeof *local.references);
     local.free_pages = qsa_carve_bytes(carve, layout->pages, sizeof *local.free_pages);
     local.sequences = qsa_carve_bytes(carve, config->max_sequences, sizeof *local.sequences);
-    local.tables = qsa_carve_bytes(carve, 2 * config->max_sequences * layout->pages, sizeof *local.tables);
+    carve_tables(carve, config, layout, &local);
     local.page_map = qsa_carve_bytes(carve, 2 * layout->pages, sizeof *local.page_map);
+    const uint64_t counts = layout->pages > local.n_chunks ? layout->pages : local.n_chunks;
+    local.counts = qsa_carve_bytes(carve, counts, sizeof *local.counts);
     out->tables = carve->used - out->weights;
     local.page_cos_sin = qsa_carve_bytes(carve, (uint64_t)layout->page_groups * config->rotary_dim, sizeof(float));
     local.step_memory = carve_step(carve, config);
@@ -64,8 +78,11 @@ static qsa_status measure(const qsa_config *config, qsa_carve_step carve_step, q
         .pages = layout->pages,
     };
     plan->bytes_per_token = (plan->kv_bytes + plan->index_bytes) / (layout->pages * QSA_PAGE_TOKENS);
+    const qsa_operations *device = qsa_operations_of(config);
+    if (device->device_bytes != NULL)
+        plan->device_bytes = device->device_bytes(config, layout);
     if (carve.overflow || !qsa_add(plan->kv_bytes + plan->index_bytes, carve.used, &plan->total_bytes) ||
-        plan->total_bytes > (uint64_t)INT64_MAX)
+        !qsa_add(plan->total_bytes, plan->device_bytes, &plan->total_bytes) || plan->total_bytes > (uint64_t)INT64_MAX)
         return qsa_fail(QSA_E_LIMIT, "the cache would not fit in 2^63 bytes");
     return QSA_OK;
 }
@@ -109,18 +126,28 @@ static qsa_status copy_weights(qsa_cache *cache, const qsa_norm_weights *norms)
 }
 
 /* Pages are taken from 0 upwards, so that a lone sequence scans as one stream. */
-static void init_tables(qsa_cache *cache)
+static void init_pages(qsa_cache *cache)
 {
     const uint32_t pages = (uint32_t)cache->layout.pages;
     for (uint32_t page = 0; page < pages; page++) {
-        cache->references[page] = 0;
+        cache->references[page] = cache->chunk_of[page] = 0;
         cache->free_pages[page] = pages - 1 - page;
     }
     cache->n_free = pages;
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
-        uint32_t *tables = cache->tables + 2 * (size_t)slot * pages;
-        cache->sequences[slot] = (qsa_sequence){.table = tables, .tables = tables};
+}
+
+static void init_tables(qsa_cache *cache)
+{
+    const uint64_t directory = qsa_directory_limit(cache->layout.pages);
+    for (uint32_t chunk = 0; chunk < cache->n_chunks; chunk++) {
+        cache->chunk_references[chunk] = 0;
+        cache->free_chunks[chunk] = cache->n_chunks - 1 - chunk;
     }
+    cache->n_free_chunks = cache->n_chunks;
+    memset(cache->chunk_entries, 0, (size_t)cache->n_chunks * QSA_CHUNK_PAGES * sizeof(uint32_t));
+    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
+        cache->sequences[slot] = (qsa_sequence){.table = {cache->chunk_entries, cache->directories + slot * directory}};
+    cache->spare = cache->directories + cache->config.max_sequences * directory;
 }
 
 static qsa_status init_cache(qsa_cache *cache, const qsa_config *config)
@@ -131,6 +158,7 @@ static qsa_status init_cache(qsa_cache *cache, const qsa_config *config)
         return qsa_fail(QSA_E_UNSUPPORTED, "QSA_ISA=%s: this processor or build does not have it", wanted);
     QSA_TRY(qsa_rotary_init(config, &cache->rotary));
     QSA_TRY(copy_weights(cache, config->norms));
+    init_pages(cache);
     init_tables(cache);
     cache->triples = qsa_allocate(&cache->allocator, cache->layout.triple_bytes);
     if (cache->triples == NULL)

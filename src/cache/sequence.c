@@ -2,8 +2,8 @@
 /* The life of a sequence: open, rewind, close. */
 #include "cache/cache.h"
 
+#include <assert.h>
 #include <inttypes.h>
-#include <string.h>
 
 qsa_status qsa_cache_idle(const qsa_cache *cache)
 {
@@ -30,36 +30,24 @@ qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence *
 
 void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens)
 {
-    uint32_t needed = tokens == 0 ? 0 : (uint32_t)qsa_pages_for(sequence->first_slot + tokens);
-    while (sequence->n_pages > needed)
-        qsa_page_drop(cache, sequence->table[--sequence->n_pages]);
-    if (tokens == 0) {
+    const uint32_t needed = tokens == 0 ? 0 : (uint32_t)qsa_pages_for(sequence->first_slot + tokens);
+    if (needed < sequence->n_pages)
+        qsa_table_shrink(cache, sequence, needed);
+    if (tokens == 0)
         sequence->first_slot = 0;
-        sequence->table = sequence->tables;
-    }
-}
-
-void qsa_sequence_make_room(const qsa_cache *cache, qsa_sequence *sequence, uint64_t pages)
-{
-    uint64_t begin = (uint64_t)(sequence->table - sequence->tables);
-    if (begin + pages <= 2 * cache->layout.pages)
-        return;
-    memmove(sequence->tables, sequence->table, sequence->n_pages * sizeof(uint32_t));
-    sequence->table = sequence->tables;
 }
 
 void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens)
 {
+    assert(tokens % cache->layout.ratio == 0 || sequence->anchor + (int64_t)tokens == sequence->frontier);
     sequence->anchor += (int64_t)tokens;
     if (sequence->anchor == sequence->frontier) {
         qsa_sequence_trim(cache, sequence, 0);
         return;
     }
-    uint64_t slots = sequence->first_slot + tokens;
-    for (uint64_t i = 0; i < slots / QSA_PAGE_TOKENS; i++) {
-        qsa_page_drop(cache, *sequence->table++);
-        sequence->n_pages--;
-    }
+    const uint64_t slots = sequence->first_slot + tokens;
+    if (slots >= QSA_PAGE_TOKENS)
+        qsa_table_drop_front(cache, sequence, (uint32_t)(slots / QSA_PAGE_TOKENS));
     sequence->first_slot = (uint32_t)(slots % QSA_PAGE_TOKENS);
 }
 
@@ -87,8 +75,7 @@ qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out)
     uint32_t generation = sequence->generation + 1;
     if (generation == 0) /* wrapped; {0} is no handle */
         generation = 1;
-    *sequence =
-        (qsa_sequence){.generation = generation, .open = true, .table = sequence->tables, .tables = sequence->tables};
+    *sequence = (qsa_sequence){.generation = generation, .open = true, .table = sequence->table};
     *out = (qsa_seq){slot, generation};
     return QSA_OK;
 }
@@ -104,10 +91,15 @@ qsa_status qsa_sequence_adopt(qsa_cache *cache, const qsa_sequence *model, const
     sequence->window = model->window;
     sequence->placed = model->placed;
     sequence->first_slot = model->anchor == model->frontier ? 0 : model->first_slot;
-    sequence->n_pages = qsa_sequence_pages(sequence);
-    for (uint32_t i = 0; i < sequence->n_pages; i++) {
-        sequence->table[i] = pages[i];
-        cache->references[pages[i]]++;
+    const uint32_t n = qsa_sequence_pages(sequence);
+    qsa_status status = QSA_OK;
+    if (pages == NULL)
+        qsa_table_share(cache, sequence, model, n);
+    else
+        status = qsa_table_fill(cache, sequence, pages, n);
+    if (status != QSA_OK) {
+        qsa_sequence_close(cache, sequence);
+        return status;
     }
     *out = seq;
     return QSA_OK;

@@ -62,22 +62,24 @@ static qsa_status pool_run(qsa_cache *cache, const qsa_sequence *sequence, uint6
 static qsa_status repack(qsa_cache *cache, qsa_sequence *sequence, int64_t anchor)
 {
     const uint64_t dropped = (uint64_t)(anchor - sequence->anchor), kept = tokens_of(sequence) - dropped;
-    const uint64_t pages = qsa_pages_for(kept);
+    const uint32_t pages = (uint32_t)qsa_pages_for(kept);
     QSA_TRY(check_free(cache, "evict", pages));
     qsa_sequence old = *sequence, packed = *sequence;
-    qsa_sequence_make_room(cache, &old, old.n_pages + pages); /* the new table follows the old one */
-    packed.table = old.table + old.n_pages;
-    for (packed.n_pages = 0; packed.n_pages < pages; packed.n_pages++)
-        packed.table[packed.n_pages] = qsa_page_take(cache);
-    packed.first_slot = 0;
     packed.anchor = anchor;
+    packed.n_pages = packed.first_slot = 0;
+    packed.first_entry = qsa_table_first_entry(anchor, packed.frame, 0);
+    packed.table.chunks = cache->spare;
+    QSA_TRY(qsa_table_check_free(cache, "evict", qsa_table_need(cache, &packed, 0, pages)));
+    qsa_table_prepare(cache, &packed, 0, pages);
+    while (packed.n_pages < pages)
+        *qsa_sequence_page(&packed, packed.n_pages++) = qsa_page_take(cache);
     qsa_status status = copy_run(cache, &old, dropped, &packed, kept);
     if (status == QSA_OK)
         status = pool_run(cache, &packed, kept);
-    if (status == QSA_OK)
+    if (status == QSA_OK) {
+        cache->spare = old.table.chunks;
         *sequence = packed;
-    else
-        *sequence = old; /* its table may have moved */
+    }
     qsa_sequence_trim(cache, status == QSA_OK ? &old : &packed, 0);
     return status;
 }
@@ -163,21 +165,18 @@ qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_
     QSA_TRY(check_within("fork", from, at));
     qsa_sequence model = *from;
     model.frontier = at;
-    return qsa_sequence_adopt(cache, &model, from->table, out_seq);
+    return qsa_sequence_adopt(cache, &model, NULL, out_seq);
 }
 
-/* Takes n pages and copies n others into them. A device may fail: `taken` says how many were taken. */
-static qsa_status copy_pages(qsa_cache *cache, const uint32_t *from, uint32_t n, uint32_t *to, uint32_t *taken)
+/* Copies the pages of a sequence into new ones. A device may fail: *taken says how many were taken. */
+static qsa_status copy_pages(qsa_cache *cache, const qsa_sequence *from, uint32_t *to, uint32_t *taken)
 {
-    for (*taken = 0; *taken < n; ++*taken) {
+    qsa_status status = QSA_OK;
+    for (*taken = 0; *taken < from->n_pages && status == QSA_OK; ++*taken) {
         to[*taken] = qsa_page_take(cache);
-        qsa_status status = qsa_page_copy(cache, from[*taken], to[*taken]);
-        if (status != QSA_OK) {
-            ++*taken;
-            return status;
-        }
+        status = qsa_page_copy(cache, *qsa_sequence_page(from, *taken), to[*taken]);
     }
-    return QSA_OK;
+    return status;
 }
 
 qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
@@ -189,7 +188,7 @@ qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
     QSA_TRY(check_free(cache, "copy", from->n_pages));
     QSA_TRY(qsa_sequence_check_vacant(cache, 1));
     uint32_t taken, *pages = cache->page_map;
-    qsa_status status = copy_pages(cache, from->table, from->n_pages, pages, &taken);
+    qsa_status status = copy_pages(cache, from, pages, &taken);
     if (status == QSA_OK)
         status = qsa_sequence_adopt(cache, from, pages, out_seq);
     while (taken > 0) /* the copy has its own references */
@@ -230,18 +229,16 @@ qsa_status qsa_cache_compact(qsa_cache *cache)
     qsa_status status = QSA_OK; /* a device that fails ends the moving; what was moved is written down all the same */
     uint32_t next = 0;          /* places below it are final */
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
-        qsa_sequence *sequence = &cache->sequences[slot];
-        for (uint32_t i = 0; i < sequence->n_pages; i++) {
-            uint32_t place = lies_at[sequence->table[i]];
-            if (place >= next && status == QSA_OK) { /* otherwise shared with a sequence before */
-                if (place != next)
-                    status = exchange(cache, lies_at, holds, place, next);
-                if (status == QSA_OK)
-                    place = next++;
-            }
-            sequence->table[i] = place; /* old names of later sequences are looked up through lies_at */
+        const qsa_sequence *sequence = &cache->sequences[slot];
+        for (uint32_t i = 0; i < sequence->n_pages && status == QSA_OK; i++) {
+            const uint32_t place = lies_at[*qsa_sequence_page(sequence, i)];
+            if (place > next)
+                status = exchange(cache, lies_at, holds, place, next);
+            if (place >= next && status == QSA_OK) /* otherwise shared with a sequence before */
+                next++;
         }
     }
+    qsa_tables_rename(cache, lies_at);
     restack_free_pages(cache);
     return status;
 }

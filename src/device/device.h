@@ -13,6 +13,7 @@
 #include "base/carve.h"
 #include "device/layout.h"
 #include "device/refusal.h"
+#include "device/table.h"
 #include "index/pool.h"
 #include "index/rotary.h"
 #include "kernels/kernels.h"
@@ -20,18 +21,13 @@
 #include <qsa/step.h>
 #include <stdatomic.h>
 
-/* Where a token lies. */
-typedef struct qsa_place {
-    uint32_t page, slot;
-} qsa_place;
-
 /* ---- a step, as a device sees it; computed once at its begin ---- */
 
 /* n consecutive new tokens of one sequence. */
 typedef struct qsa_batch_entry {
-    const uint32_t *table; /* pages of the sequence in order, the step's new ones included */
-    uint32_t n_pages;
-    uint32_t first_slot;  /* of the run, in its first page; a multiple of the ratio */
+    qsa_table table;      /* pages of the sequence in order, the step's new ones included */
+    uint32_t first_slot;  /* of the run, counted from the beginning of the table; a multiple of the ratio */
+    uint32_t n_chunks;    /* of the table */
     uint32_t first_token; /* within the step */
     uint32_t tokens;
     uint64_t stored; /* tokens of the run before the step */
@@ -85,8 +81,7 @@ static inline const float *qsa_batch_cos_sin(const qsa_batch *batch, uint32_t ro
 /* Where token number `offset` of an entry's run lies. */
 static inline qsa_place qsa_batch_place(const qsa_batch_entry *entry, uint64_t offset)
 {
-    uint64_t at = entry->first_slot + offset;
-    return (qsa_place){entry->table[at / QSA_PAGE_TOKENS], (uint32_t)(at % QSA_PAGE_TOKENS)};
+    return qsa_table_place(&entry->table, entry->first_slot + offset);
 }
 
 /* Splits n units over the parts: [*begin, *end) is that of `part`. */
@@ -150,6 +145,8 @@ typedef struct qsa_operations {
 
     /* The store and its working memory in host memory, out of the cache's one allocation; NULL while measuring. */
     qsa_store *(*carve)(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout);
+    /* Bytes of its own that `open` takes beside the arenas: working memory of a step on the device. NULL: none. */
+    uint64_t (*device_bytes)(const qsa_config *config, const qsa_layout *layout);
     /* Takes memory for the pages. QSA_E_MEMORY, QSA_E_UNSUPPORTED (naming what the device lacks), QSA_E_DEVICE. */
     qsa_status (*open)(qsa_store *store);
     /* Also after an open that failed, or none. */

@@ -107,7 +107,7 @@ static void plan_sequence(plan *p, uint32_t number, const qsa_sequence *sequence
                                                      .n_pages = sequence->n_pages,
                                                      .placed = sequence->placed};
     for (uint32_t i = 0; i < sequence->n_pages; i++) {
-        uint32_t page = sequence->table[i];
+        uint32_t page = *qsa_sequence_page(sequence, i);
         if (p->extent_of[page] == UINT32_MAX) {
             p->extent_of[page] = content->n_extents;
             p->pages[content->n_extents++] = page;

@@ -20,8 +20,32 @@ static qsa_status plan_triples(qsa_step *step, const qsa_entry *entry, size_t nu
     return QSA_OK;
 }
 
-/* Checks one entry and writes down what it will need; changes nothing of the cache. */
-static qsa_status plan_entry(qsa_step *step, const qsa_entry *entry, size_t number, uint64_t *pages)
+/* What a step will take from the cache. */
+typedef struct step_need {
+    uint64_t pages, chunks;
+} step_need;
+
+/* The pages that an entry needs, and the chunks of its table. */
+static void plan_pages(qsa_step *step, size_t number, step_need *need)
+{
+    const qsa_cache *cache = step->cache;
+    qsa_step_entry *planned = &step->entries[number];
+    const qsa_batch_entry *told = &step->batch_entries[number];
+    qsa_sequence *sequence = planned->sequence;
+    if (sequence->n_pages == 0) /* an empty table begins wherever its first page will be */
+        sequence->first_entry = qsa_table_first_entry(planned->position, sequence->frame, 0);
+    const uint64_t slots = sequence->first_slot + told->stored;
+    planned->new_pages = (uint32_t)(qsa_pages_for(slots + told->tokens) - sequence->n_pages);
+    planned->has_replaced = slots % QSA_PAGE_TOKENS != 0 && told->stored > 0 &&
+                            cache->references[*qsa_sequence_page(sequence, sequence->n_pages - 1)] > 1;
+    const uint32_t written = planned->new_pages + planned->has_replaced;
+    need->pages += written;
+    if (written > 0)
+        need->chunks += qsa_table_need(cache, sequence, sequence->n_pages - planned->has_replaced, written);
+}
+
+/* Checks one entry and writes down what it will need. */
+static qsa_status plan_entry(qsa_step *step, const qsa_entry *entry, size_t number, step_need *need)
 {
     qsa_cache *cache = step->cache;
     qsa_sequence *sequence;
@@ -42,37 +66,35 @@ static qsa_status plan_entry(qsa_step *step, const qsa_entry *entry, size_t numb
     qsa_step_entry *planned = &step->entries[number];
     qsa_batch_entry *told = &step->batch_entries[number];
     *planned = (qsa_step_entry){.sequence = sequence, .position = entry->position};
-    *told = (qsa_batch_entry){.first_slot = sequence->first_slot,
-                              .first_token = step->batch.n_tokens,
+    *told = (qsa_batch_entry){.first_token = step->batch.n_tokens,
                               .tokens = entry->tokens,
                               .stored = (uint64_t)(sequence->frontier - sequence->anchor)};
     QSA_TRY(plan_triples(step, entry, number));
-    uint64_t slots = told->first_slot + told->stored;
-    planned->new_pages = (uint32_t)(qsa_pages_for(slots + entry->tokens) - sequence->n_pages);
-    planned->has_replaced = slots % QSA_PAGE_TOKENS != 0 && told->stored > 0 &&
-                            cache->references[sequence->table[sequence->n_pages - 1]] > 1;
-    *pages += planned->new_pages + planned->has_replaced;
+    plan_pages(step, number, need);
     step->batch.n_tokens += entry->tokens;
     return QSA_OK;
 }
 
-/* Takes the pages; they are the step's own until commit: no sequence counts them. Cannot fail. */
-static void reserve(qsa_step *step)
+/* Takes an entry's pages; they are the step's own until commit: no sequence counts them. Cannot fail. */
+static void reserve(qsa_step *step, uint32_t number)
 {
     qsa_cache *cache = step->cache;
-    for (uint32_t e = 0; e < step->batch.n_entries; e++) {
-        qsa_step_entry *entry = &step->entries[e];
-        qsa_sequence *sequence = entry->sequence;
-        if (entry->has_replaced) {
-            entry->replaced = sequence->table[sequence->n_pages - 1];
-            sequence->table[sequence->n_pages - 1] = qsa_page_take(cache);
-        }
-        qsa_sequence_make_room(cache, sequence, (uint64_t)sequence->n_pages + entry->new_pages);
-        for (uint32_t i = 0; i < entry->new_pages; i++)
-            sequence->table[sequence->n_pages + i] = qsa_page_take(cache);
-        step->batch_entries[e].table = sequence->table;
-        step->batch_entries[e].n_pages = sequence->n_pages + entry->new_pages;
+    qsa_step_entry *entry = &step->entries[number];
+    qsa_batch_entry *told = &step->batch_entries[number];
+    qsa_sequence *sequence = entry->sequence;
+    const uint32_t written = entry->new_pages + entry->has_replaced;
+    if (written > 0)
+        qsa_table_prepare(cache, sequence, sequence->n_pages - entry->has_replaced, written);
+    if (entry->has_replaced) {
+        uint32_t *last = qsa_sequence_page(sequence, sequence->n_pages - 1);
+        entry->replaced = *last;
+        *last = qsa_page_take(cache);
     }
+    for (uint32_t i = 0; i < entry->new_pages; i++)
+        *qsa_sequence_page(sequence, sequence->n_pages + i) = qsa_page_take(cache);
+    told->table = sequence->table;
+    told->first_slot = qsa_sequence_first_slot(sequence);
+    told->n_chunks = qsa_sequence_chunks(sequence, sequence->n_pages + entry->new_pages);
 }
 
 static qsa_status copy_shared_pages(qsa_step *step)
@@ -80,7 +102,8 @@ static qsa_status copy_shared_pages(qsa_step *step)
     for (uint32_t e = 0; e < step->batch.n_entries; e++) {
         const qsa_step_entry *entry = &step->entries[e];
         if (entry->has_replaced)
-            QSA_TRY(qsa_page_copy(step->cache, entry->replaced, entry->sequence->table[entry->sequence->n_pages - 1]));
+            QSA_TRY(qsa_page_copy(step->cache, entry->replaced,
+                                  *qsa_sequence_page(entry->sequence, entry->sequence->n_pages - 1)));
     }
     return QSA_OK;
 }
@@ -161,13 +184,15 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
     step->stamp++;
     step->batch.n_entries = (uint32_t)n;
     step->batch.n_tokens = 0;
-    uint64_t pages = 0;
+    step_need need = {0};
     for (size_t i = 0; i < n; i++)
-        QSA_TRY(plan_entry(step, &entries[i], i, &pages));
-    if (pages > cache->n_free)
-        return qsa_fail(QSA_E_FULL, "the step needs %" PRIu64 " pages of %d tokens, %" PRIu32 " are free", pages,
+        QSA_TRY(plan_entry(step, &entries[i], i, &need));
+    if (need.pages > cache->n_free)
+        return qsa_fail(QSA_E_FULL, "the step needs %" PRIu64 " pages of %d tokens, %" PRIu32 " are free", need.pages,
                         QSA_PAGE_TOKENS, cache->n_free);
-    reserve(step);
+    QSA_TRY(qsa_table_check_free(cache, "the step", need.chunks));
+    for (uint32_t e = 0; e < n; e++)
+        reserve(step, e);
     memset(step->layer_done, 0, cache->layout.layers);
     step->layer.announced = false;
     qsa_refusals_begin(&step->refusals);
@@ -204,8 +229,8 @@ static void publish(qsa_step *step, uint32_t number, uint32_t kept)
     const uint64_t stored = step->batch_entries[number].stored;
     qsa_sequence *sequence = entry->sequence;
     if (kept == 0 && entry->has_replaced) {
-        uint32_t *last = &sequence->table[sequence->n_pages - 1];
-        uint32_t copy = *last;
+        uint32_t *last = qsa_sequence_page(sequence, sequence->n_pages - 1);
+        const uint32_t copy = *last;
         *last = entry->replaced;
         sequence->n_pages += entry->new_pages;
         qsa_sequence_trim(cache, sequence, stored);

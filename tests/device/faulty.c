@@ -36,7 +36,6 @@ MAKES(cl_context, clCreateContext,
 MAKES(cl_command_queue, clCreateCommandQueue,
       (cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *code), (c, d, p, code))
 MAKES(cl_kernel, clCreateKernel, (cl_program p, const char *name, cl_int *code), (p, name, code))
-MAKES(cl_mem, clCreateBuffer, (cl_context c, cl_mem_flags f, size_t n, void *h, cl_int *code), (c, f, n, h, code))
 RETURNS(clBuildProgram, (cl_program p, cl_uint n, const cl_device_id *d, const char *options, built_fn *f, void *u),
         (p, n, d, options, f, u))
 RETURNS(clSetKernelArg, (cl_kernel k, cl_uint i, size_t n, const void *v), (k, i, n, v))
@@ -61,6 +60,15 @@ RETURNS(clEnqueueNDRangeKernel,
          const cl_event *l, cl_event *e),
         (q, k, d, o, g, s, w, l, e))
 RETURNS(clFinish, (cl_command_queue q), (q))
+
+static cl_mem CL_API_CALL faulty_clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *h, cl_int *code)
+{
+    fault.buffer_bytes += n;
+    if (!fails())
+        return device_api()->clCreateBuffer(c, f, n, h, code);
+    *code = fault.code;
+    return NULL;
+}
 
 static cl_program CL_API_CALL faulty_clCreateProgramWithSource(cl_context c, cl_uint n, const char **texts,
                                                                const size_t *sizes, cl_int *code)

@@ -10,6 +10,7 @@ typedef struct faulty {
     bool for_good;               /* and all after it */
     cl_int code;                 /* what a failing call returns */
     uint64_t sources;            /* programs made from source */
+    uint64_t buffer_bytes;       /* of buffers made */
     cl_device_fp_config hidden;  /* promises that the device does not make */
     cl_ulong largest_allocation; /* that it admits; 0: as it is */
 } faulty;

@@ -208,24 +208,51 @@ uint64_t twins_differ(twins *t)
 
 /* ---- a batch ---- */
 
-static uint64_t pages_for(const batch_plan *plan)
+uint64_t batch_begin_page(const qsa_batch_entry *entry)
 {
-    return (plan->first_slot + plan->stored + plan->tokens + QSA_PAGE_TOKENS - 1) / QSA_PAGE_TOKENS;
+    return entry->first_slot / QSA_PAGE_TOKENS;
 }
 
-/* Some pages of all, in random order. */
-static void draw_pages(random_batch *b, const twins *t, random_source *r)
+uint64_t batch_end_page(const qsa_batch_entry *entry)
+{
+    return (entry->first_slot + entry->stored + entry->tokens + QSA_PAGE_TOKENS - 1) / QSA_PAGE_TOKENS;
+}
+
+/* The numbers below n in random order. */
+static uint32_t *shuffled(uint32_t n, random_source *r)
+{
+    uint32_t *all = test_alloc(n, sizeof *all);
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = i;
+    for (uint32_t i = n; i > 1; i--) {
+        const size_t other = random_between(r, 0, i - 1);
+        const uint32_t one = all[i - 1];
+        all[i - 1] = all[other];
+        all[other] = one;
+    }
+    return all;
+}
+
+/* A table for each entry: some of all pages and of all chunks, in random order. */
+static void draw_tables(random_batch *b, const twins *t, random_source *r)
 {
     const uint32_t pages = (uint32_t)t->layout.pages;
-    b->tables = test_alloc(pages, sizeof *b->tables);
-    for (uint32_t i = 0; i < pages; i++)
-        b->tables[i] = i;
-    for (uint32_t i = pages; i > 1; i--) {
-        const size_t other = random_between(r, 0, i - 1);
-        const uint32_t page = b->tables[i - 1];
-        b->tables[i - 1] = b->tables[other];
-        b->tables[other] = page;
+    const uint32_t chunks = (uint32_t)qsa_chunks_limit(pages, t->config.max_sequences);
+    uint32_t *page = shuffled(pages, r), *next_page = page, used = 0;
+    b->tables = test_alloc((size_t)chunks * QSA_CHUNK_PAGES, sizeof *b->tables);
+    b->directory = shuffled(chunks, r);
+    for (uint32_t e = 0; e < b->batch.n_entries; e++) {
+        qsa_batch_entry *entry = &b->entries[e];
+        entry->first_slot += (uint32_t)random_between(r, 0, QSA_CHUNK_PAGES - 1) * QSA_PAGE_TOKENS;
+        entry->n_chunks = (uint32_t)((batch_end_page(entry) + QSA_CHUNK_PAGES - 1) / QSA_CHUNK_PAGES);
+        entry->table = (qsa_table){b->tables, b->directory + used};
+        used += entry->n_chunks;
+        assert_true(used <= chunks);
+        for (uint64_t i = batch_begin_page(entry); i < batch_end_page(entry); i++)
+            *qsa_table_at(&entry->table, i) = *next_page++;
+        assert_true(next_page <= page + pages);
     }
+    free(page);
 }
 
 static qsa_query query_at(const twins *t, const batch_plan *plan, uint64_t visible)
@@ -260,29 +287,24 @@ void batch_make(random_batch *b, const twins *t, const batch_plan *plans, uint32
     uint32_t tokens = 0;
     for (uint32_t e = 0; e < n; e++)
         tokens += plans[e].tokens;
-    draw_pages(b, t, r);
     b->token_entry = test_alloc(tokens, sizeof *b->token_entry);
     b->queries = test_alloc(tokens, sizeof *b->queries);
     b->units = test_alloc(tokens, sizeof *b->units);
     b->batch = (qsa_batch){.n_entries = n, .n_tokens = tokens, .n_rows = tokens};
     uint32_t token = 0;
-    uint64_t page = 0;
     for (uint32_t e = 0; e < n; e++) {
         const batch_plan *plan = &plans[e];
-        b->entries[e] = (qsa_batch_entry){.table = b->tables + page,
-                                          .n_pages = (uint32_t)pages_for(plan),
-                                          .first_slot = plan->first_slot,
-                                          .first_token = token,
-                                          .tokens = plan->tokens,
-                                          .stored = plan->stored};
-        page += pages_for(plan);
+        b->entries[e] = (qsa_batch_entry){
+            .first_slot = plan->first_slot, .first_token = token, .tokens = plan->tokens, .stored = plan->stored};
         for (uint32_t i = 0; i < plan->tokens; i++, token++) {
             b->token_entry[token] = e;
             b->queries[token] = query_at(t, plan, plan->stored + i + 1);
         }
-        add_units(b, t, &b->entries[e]);
     }
-    assert_true(page <= t->layout.pages && tokens <= t->config.max_step_tokens);
+    draw_tables(b, t, r);
+    for (uint32_t e = 0; e < n; e++)
+        add_units(b, t, &b->entries[e]);
+    assert_true(tokens <= t->config.max_step_tokens);
     const size_t floats = (size_t)b->batch.n_rows * 2 * t->rotary.pairs;
     b->cos_sin = test_alloc(floats, sizeof *b->cos_sin);
     for (size_t i = 0; i < floats; i++)
@@ -297,6 +319,7 @@ void batch_make(random_batch *b, const twins *t, const batch_plan *plans, uint32
 void batch_free(random_batch *b)
 {
     free(b->tables);
+    free(b->directory);
     free(b->token_entry);
     free(b->queries);
     free(b->units);

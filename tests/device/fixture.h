@@ -54,7 +54,7 @@ enum { BATCH_ENTRIES = 4 };
 typedef struct random_batch {
     qsa_batch batch;
     qsa_batch_entry entries[BATCH_ENTRIES];
-    uint32_t *tables, *token_entry;
+    uint32_t *tables, *directory, *token_entry; /* chunks in random order, tables that begin anywhere in one */
     qsa_query *queries;
     qsa_unit *units;
     float *cos_sin;
@@ -69,6 +69,9 @@ typedef struct batch_plan {
 
 void batch_make(random_batch *b, const twins *t, const batch_plan *plans, uint32_t n, random_source *r);
 void batch_free(random_batch *b);
+/* Pages [begin, end) of an entry's table. */
+uint64_t batch_begin_page(const qsa_batch_entry *entry);
+uint64_t batch_end_page(const qsa_batch_entry *entry);
 
 /* Random input with random strides; output with a border of marks. */
 typedef struct layer_input {

@@ -31,6 +31,7 @@ static qsa_config config_of(const shape *s)
 {
     qsa_config config;
     qsa_config_init(&config);
+    config.max_sequences = BATCH_ENTRIES;
     config.layers = LAYERS;
     config.q_heads = s->q_heads;
     config.kv_heads = s->kv_heads;

@@ -47,6 +47,47 @@ static void tear_down(setting *s)
     world_batch_close(&s->more);
 }
 
+/* ---- memory ---- */
+
+/* What is planned is what is taken, on the host and on the device together; a step takes nothing. */
+static void the_plan_is_what_host_and_device_allocate(void **state)
+{
+    (void)state;
+    static const uint32_t sequences[] = {1, 4, 1000};
+    const qsa_opencl_api api = faulty_api();
+    for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) {
+        world_memory memory = {0};
+        qsa_allocator allocator = world_allocator(&memory);
+        qsa_opencl_device *device;
+        qsa_memory_plan plan, on_host;
+        fault = (faulty){.code = CL_OUT_OF_RESOURCES};
+        world_ok(device_open_with(&api, (qsa_opencl_options){0}, &device));
+        qsa_config config = small(NULL);
+        config.max_sequences = sequences[i];
+        world_ok(qsa_plan_memory(&config, &on_host));
+        config.device = &device->base;
+        config.allocator = &allocator;
+        world_ok(qsa_plan_memory(&config, &plan));
+        fault.buffer_bytes = 0;
+        qsa_cache *cache = world_create(&config);
+        const uint64_t pages = plan.kv_bytes + plan.index_bytes - on_host.pages * QSA_PAGE_TOKENS * sizeof(qsa_triple);
+        assert_int_equal(fault.buffer_bytes, pages + plan.device_bytes);
+        assert_int_equal(memory.live_bytes + fault.buffer_bytes, plan.total_bytes);
+        assert_int_equal(plan.total_bytes, plan.kv_bytes + plan.index_bytes + plan.table_bytes + plan.scratch_bytes +
+                                               plan.weight_bytes + plan.device_bytes);
+        assert_int_equal(plan.table_bytes, on_host.table_bytes);
+        world_batch batch = world_batch_open(&config, TOKENS, 1);
+        const uint64_t calls = memory.calls, bytes = fault.buffer_bytes;
+        world_feed(cache, world_open(cache), 3, &batch, 0, TOKENS, 30, (world_way){0});
+        assert_int_equal(memory.calls, calls);
+        assert_int_equal(fault.buffer_bytes, bytes);
+        world_batch_close(&batch);
+        qsa_cache_destroy(cache);
+        qsa_opencl_close(device);
+        assert_int_equal(memory.live_bytes, 0);
+    }
+}
+
 /* ---- creation ---- */
 
 /* One more call fails than the last time; true while there was such a call. (A kept program that cannot be loaded is
@@ -355,6 +396,7 @@ static void a_swap_that_fails_is_undone(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_plan_is_what_host_and_device_allocate),
         cmocka_unit_test(opening_and_creating),
         cmocka_unit_test(verbs_and_steps),
         cmocka_unit_test(a_lost_device),

@@ -138,8 +138,8 @@ static uint64_t output_bytes(const qsa_config *c)
     return 4 * (uint64_t)c->q_heads * c->head_dim;
 }
 
-/* A decode step moves projections, one row of tables per token, the page table, and its output and a word per layer; it
- * launches at most five kernels per layer, whatever the depth. Everything else counts as on the host. */
+/* A decode step moves projections, one row of tables per token, the chunks of the page table, and its output and a word
+ * per layer; it launches at most five kernels per layer, whatever the depth. Everything else counts as on the host. */
 static void a_decode_step_moves_no_cache_and_no_scores(void **state)
 {
     enum { TOKENS = 400 };
@@ -162,8 +162,9 @@ static void a_decode_step_moves_no_cache_and_no_scores(void **state)
         world_ok(qsa_step_commit(step, NULL));
         world_step(host, &host_entry, 1, &same, t, (world_way){0}, NULL);
         const qsa_counters after = counters_of(cache), host_after = counters_of(host);
-        const uint64_t pages = t / QSA_PAGE_TOKENS + 1;
-        const uint64_t tables = 40 + 16 + 12 + 4 + 4 * pages + 2 * 4 * (uint64_t)config.rotary_dim;
+        const uint64_t chunks = t / QSA_CHUNK_TOKENS + 1;
+        const uint64_t tables =
+            40 + 16 + 12 + 4 + 4 * chunks * (QSA_CHUNK_PAGES + 1) + 2 * 4 * (uint64_t)config.rotary_dim;
         const uint64_t up = after.bytes_uploaded - before.bytes_uploaded;
         assert_true(up >= config.layers * input_bytes(&config));
         assert_true(up <= config.layers * input_bytes(&config) + tables);

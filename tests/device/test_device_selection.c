@@ -13,6 +13,7 @@ static qsa_config config_of(uint32_t ratio, uint32_t budget, uint64_t groups)
 {
     qsa_config config;
     qsa_config_init(&config);
+    config.max_sequences = BATCH_ENTRIES;
     config.layers = config.q_heads = config.kv_heads = config.index_heads = 1;
     config.head_dim = config.index_dim = DIM;
     config.rotary_dim = 2;
@@ -30,20 +31,21 @@ typedef float value_fn(uint64_t group, uint64_t n);
 
 static void fill_keys(twins *t, const qsa_batch_entry *entry, value_fn *value, uint64_t n)
 {
-    const uint32_t per_page = t->layout.page_groups, before = entry->first_slot / t->config.ratio;
+    const uint64_t per_page = t->layout.page_groups, before = entry->first_slot / t->config.ratio;
+    const uint64_t begin = batch_begin_page(entry), end = batch_end_page(entry);
     float *tile = test_alloc(t->layout.page_stride[QSA_ARENA_POOLED], 1);
-    for (uint32_t page = 0; page < entry->n_pages; page++) {
-        for (uint32_t lane = 0; lane < per_page; lane++) {
-            const uint64_t group = (uint64_t)page * per_page + lane - before;
+    for (uint64_t page = begin; page < end; page++) {
+        for (uint64_t lane = 0; lane < per_page; lane++) {
+            const uint64_t group = page * per_page + lane - before;
             tile[lane] = group < n ? value(group, n) : test_float(0x7fc00000); /* whoever reads it stands out */
         }
-        twins_put(t, QSA_ARENA_POOLED, 0, entry->table[page], (const uint8_t *)tile);
+        twins_put(t, QSA_ARENA_POOLED, 0, *qsa_table_at(&entry->table, page), (const uint8_t *)tile);
     }
     free(tile);
     uint8_t *raw =
         test_alloc(t->layout.page_stride[QSA_ARENA_RAW], 1); /* the step completes a group that began before it */
-    for (uint32_t page = entry->n_pages < 2 ? 0 : entry->n_pages - 2; page < entry->n_pages; page++)
-        twins_put(t, QSA_ARENA_RAW, 0, entry->table[page], raw);
+    for (uint64_t page = end - begin < 2 ? begin : end - 2; page < end; page++)
+        twins_put(t, QSA_ARENA_RAW, 0, *qsa_table_at(&entry->table, page), raw);
     free(raw);
 }
 

@@ -50,7 +50,7 @@ static void poison_tail(qsa_cache *cache, const qsa_sequence *sequence)
 {
     if (!sequence->open || sequence->n_pages == 0)
         return;
-    uint32_t page = sequence->table[sequence->n_pages - 1];
+    uint32_t page = *qsa_sequence_page(sequence, sequence->n_pages - 1);
     uint64_t used = sequence->first_slot + (uint64_t)(sequence->frontier - sequence->anchor);
     if (cache->references[page] == 1 && used % QSA_PAGE_TOKENS != 0)
         poison_slots(cache, page, (uint32_t)(used % QSA_PAGE_TOKENS), QSA_PAGE_TOKENS);

@@ -202,12 +202,12 @@ typedef void plant_fn(qsa_cache *cache, qsa_sequence *sequence);
 
 static void plant_reference(qsa_cache *cache, qsa_sequence *sequence)
 {
-    cache->references[sequence->table[0]]++;
+    cache->references[*qsa_sequence_page(sequence, 0)]++;
 }
 
 static void plant_foreign_page(qsa_cache *cache, qsa_sequence *sequence)
 {
-    sequence->table[0] = cache->free_pages[0];
+    *qsa_sequence_page(sequence, 0) = cache->free_pages[0];
 }
 
 static void plant_page_twice_free(qsa_cache *cache, qsa_sequence *sequence)

@@ -41,7 +41,7 @@ static void live_sequences_never_see_each_other(void **state)
             world_batch_close(&alone);
             const qsa_sequence *one = &cache->sequences[seq[s].slot];
             for (uint32_t p = 0; p < one->n_pages; p++)
-                assert_int_equal(cache->references[one->table[p]], 1);
+                assert_int_equal(cache->references[*qsa_sequence_page(one, p)], 1);
         }
         qsa_cache_destroy(cache);
         for (uint32_t s = 0; s < LIVE; s++)

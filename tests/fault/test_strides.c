@@ -68,7 +68,7 @@ static void pages_beyond_two_and_four_gibibytes(void **state)
     qsa_seq seq = world_open(cache);
     world_feed(cache, seq, 0, &found, 0, TOKENS, 50, (world_way){.parts = 2});
     for (uint32_t i = 0; i < PAGES; i++)
-        assert_int_equal(cache->sequences[seq.slot].table[i], pages[i]);
+        assert_int_equal(*qsa_sequence_page(&cache->sequences[seq.slot], i), pages[i]);
     world_same("pages far away", &expected, 0, &found, 0, TOKENS);
     assert_int_equal(world_digest(cache, seq), digest);
     world_ok(qsa_seq_verify_index(cache, seq));

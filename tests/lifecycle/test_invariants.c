@@ -39,12 +39,12 @@ typedef struct fault {
 
 static void count_too_high(scene *s)
 {
-    s->cache->references[s->s[0]->table[1]]++;
+    s->cache->references[*qsa_sequence_page(s->s[0], 1)]++;
 }
 
 static void count_too_low(scene *s)
 {
-    s->cache->references[s->s[0]->table[0]]--;
+    s->cache->references[*qsa_sequence_page(s->s[0], 0)]--;
 }
 
 static void free_twice(scene *s)
@@ -54,7 +54,7 @@ static void free_twice(scene *s)
 
 static void free_and_used(scene *s)
 {
-    s->cache->free_pages[s->cache->n_free - 1] = s->s[2]->table[0];
+    s->cache->free_pages[s->cache->n_free - 1] = *qsa_sequence_page(s->s[2], 0);
 }
 
 static void leaked(scene *s)
@@ -64,7 +64,7 @@ static void leaked(scene *s)
 
 static void no_such_page(scene *s)
 {
-    s->s[2]->table[0] = (uint32_t)s->cache->layout.pages;
+    *qsa_sequence_page(s->s[2], 0) = (uint32_t)s->cache->layout.pages;
 }
 
 static void too_many_free(scene *s)
@@ -74,7 +74,7 @@ static void too_many_free(scene *s)
 
 static void another_page(scene *s)
 {
-    s->s[2]->table[0] = s->cache->free_pages[0];
+    *qsa_sequence_page(s->s[2], 0) = s->cache->free_pages[0];
 }
 
 static void anchor_below_zero(scene *s)
@@ -117,22 +117,47 @@ static void closed_with_pages(scene *s)
     s->s[2]->open = false;
 }
 
-static void table_elsewhere(scene *s)
+static void directory_elsewhere(scene *s)
 {
-    s->s[2]->table = s->s[1]->tables;
+    s->s[2]->table.chunks[0] = s->cache->n_chunks;
 }
 
-static void table_beyond_its_end(scene *s)
+static void chunk_count_too_high(scene *s)
 {
-    s->s[2]->table = s->s[2]->tables + 2 * s->cache->layout.pages;
+    s->cache->chunk_references[s->s[0]->table.chunks[0]]++;
+}
+
+static void chunk_count_too_low(scene *s)
+{
+    s->cache->chunk_references[s->s[1]->table.chunks[0]]--;
+}
+
+static void chunk_free_and_used(scene *s)
+{
+    s->cache->free_chunks[s->cache->n_free_chunks - 1] = s->s[2]->table.chunks[0];
+}
+
+static void chunk_lost(scene *s)
+{
+    s->cache->n_free_chunks--;
+}
+
+static void too_many_free_chunks(scene *s)
+{
+    s->cache->n_free_chunks = s->cache->n_chunks + 1;
+}
+
+static void table_begins_elsewhere(scene *s)
+{
+    s->s[2]->first_entry++;
 }
 
 static void page_twice(scene *s)
 {
-    s->cache->references[s->s[0]->table[1]]++;
-    s->cache->references[s->s[0]->table[2]]--;
-    s->cache->free_pages[s->cache->n_free++] = s->s[0]->table[2];
-    s->s[0]->table[2] = s->s[0]->table[1];
+    s->cache->references[*qsa_sequence_page(s->s[0], 1)]++;
+    s->cache->references[*qsa_sequence_page(s->s[0], 2)]--;
+    s->cache->free_pages[s->cache->n_free++] = *qsa_sequence_page(s->s[0], 2);
+    *qsa_sequence_page(s->s[0], 2) = *qsa_sequence_page(s->s[0], 1);
 }
 
 static const fault faults[] = {
@@ -152,8 +177,13 @@ static const fault faults[] = {
     {"a page missing", "invariant 3", page_missing},
     {"a page too many", "invariant 3", page_too_many},
     {"a closed sequence with pages", "invariant 6", closed_with_pages},
-    {"another sequence's table", "invariant 7", table_elsewhere},
-    {"a table beyond its end", "invariant 7", table_beyond_its_end},
+    {"a directory that leads nowhere", "invariant 7", directory_elsewhere},
+    {"a chunk's count too high", "invariant 7", chunk_count_too_high},
+    {"a chunk's count too low", "invariant 7", chunk_count_too_low},
+    {"a chunk free and used", "invariant 7", chunk_free_and_used},
+    {"a chunk neither free nor used", "invariant 7", chunk_lost},
+    {"more free chunks than there are", "invariant 7", too_many_free_chunks},
+    {"a table that begins at another entry", "invariant 9", table_begins_elsewhere},
     {"a page twice in a sequence", "invariant 8", page_twice},
 };
 
@@ -176,7 +206,7 @@ static void a_pooled_key_that_does_not_follow_is_named(void **state)
     for (uint32_t layer = 0; layer < 3; layer++)
         for (int arena = QSA_ARENA_RAW; arena <= QSA_ARENA_POOLED; arena++) {
             scene s = set_scene();
-            uint8_t *page = qsa_host_page(qsa_host(s.cache->store), arena, layer, s.s[2]->table[0]);
+            uint8_t *page = qsa_host_page(qsa_host(s.cache->store), arena, layer, *qsa_sequence_page(s.s[2], 0));
             page[2] ^= 0x40; /* of the first token and of the first group */
             world_refused(QSA_E_FORMAT, "group 0", qsa_seq_verify_index(s.cache, s.seqs[2]));
             world_ok(qsa_seq_verify_index(s.cache, s.seqs[0]));
@@ -207,10 +237,10 @@ static void the_digest_sees_every_part(void **state)
         scene s = set_scene();
         uint64_t digest = world_digest(s.cache, s.seqs[2]);
         if (part < QSA_ARENA_COUNT)
-            *qsa_host_page(qsa_host(s.cache->store), part, 2, s.s[2]->table[0]) ^= 1;
+            *qsa_host_page(qsa_host(s.cache->store), part, 2, *qsa_sequence_page(s.s[2], 0)) ^= 1;
         else if (part == QSA_ARENA_COUNT)
             qsa_host_page(qsa_host(s.cache->store), QSA_ARENA_KV, 2,
-                          s.s[2]->table[0])[qsa_layout_v_token(&s.cache->layout, 0, 0)] ^= 1;
+                          *qsa_sequence_page(s.s[2], 0))[qsa_layout_v_token(&s.cache->layout, 0, 0)] ^= 1;
         else if (part == 4)
             qsa_triple_at(s.cache, qsa_sequence_place(s.s[2], 19))->w ^= 1;
         else if (part == 5)

@@ -116,11 +116,9 @@ static void lengths_of_two_sequences_move_apart(void **state)
 static void move_pages(qsa_cache *cache, uint32_t a, uint32_t b)
 {
     world_ok(qsa_page_swap(cache, a, b));
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
-        for (uint32_t i = 0; i < cache->sequences[slot].n_pages; i++) {
-            uint32_t *page = &cache->sequences[slot].table[i];
-            *page = *page == a ? b : *page == b ? a : *page;
-        }
+    for (uint32_t page = 0; page < cache->layout.pages; page++)
+        cache->page_map[page] = page == a ? b : page == b ? a : page;
+    qsa_tables_rename(cache, cache->page_map);
     for (uint32_t i = 0; i < cache->n_free; i++) {
         uint32_t *page = &cache->free_pages[i];
         *page = *page == a ? b : *page == b ? a : *page;
@@ -175,7 +173,7 @@ static void compact_puts_sequences_in_order(void **state)
         uint32_t next = 0;
         for (uint32_t slot = 0; slot < l->cache->config.max_sequences; slot++)
             for (uint32_t p = 0; p < l->cache->sequences[slot].n_pages; p++) {
-                uint32_t page = l->cache->sequences[slot].table[p];
+                uint32_t page = *qsa_sequence_page(&l->cache->sequences[slot], p);
                 assert_true(page <= next); /* shared with one before, or the next */
                 next += page == next;
             }

@@ -184,6 +184,7 @@ static void plan_equals_what_is_allocated(void **state)
                 assert_int_equal(memory.live_bytes, plan.total_bytes);
                 assert_int_equal(plan.total_bytes, plan.kv_bytes + plan.index_bytes + plan.table_bytes +
                                                        plan.scratch_bytes + plan.weight_bytes);
+                assert_int_equal(plan.device_bytes, 0);
                 assert_int_equal(plan.pages, (sizes[i] + 63) / 64);
                 assert_int_equal(qsa_cache_free_tokens(cache), plan.pages * QSA_PAGE_TOKENS);
                 static const uint64_t row_bytes[QSA_KV_TYPE_COUNT] = {8 * 4, 8 * 2, 8 * 2, 34};

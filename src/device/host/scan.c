@@ -87,7 +87,7 @@ static void scan_pages(qsa_host_store *store, const qsa_batch *batch, const qsa_
         const void *tiles[QSA_SCAN_QUERIES * QSA_SCAN_TILES];
         const uint32_t n_tiles = pages.end - page < most ? (uint32_t)(pages.end - page) : most;
         for (uint32_t t = 0; t < n_tiles; t++)
-            tiles[t] = qsa_host_page(store, QSA_ARENA_POOLED, io->layer, entry->table[page + t]);
+            tiles[t] = qsa_host_page(store, QSA_ARENA_POOLED, io->layer, *qsa_table_at(&entry->table, page + t));
         store->base.kernels->score[layout->index_element](part->queries, n, config->index_heads, config->index_dim,
                                                           tiles, n_tiles, per_page, part->scores);
         for (uint32_t i = 0; i < n; i++)

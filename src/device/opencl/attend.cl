@@ -8,7 +8,7 @@
 #define ROW_LIMIT QSA_ROW_LIMIT
 
 /* Where token j of the row lies, as page * PAGE_TOKENS + slot. */
-ulong slot_of(const token_t token, const entry_t entry, global const uint *table, global const uint *chosen,
+ulong slot_of(const token_t token, const entry_t entry, global const uint *tables, global const uint *chosen,
               uint n_groups, uint j)
 {
     ulong offset = token.tail + (j - n_groups * QSA_RATIO);
@@ -16,7 +16,7 @@ ulong slot_of(const token_t token, const entry_t entry, global const uint *table
         offset = (drops(token) ? (ulong)chosen[j / QSA_RATIO] : token.first_group + j / QSA_RATIO) * QSA_RATIO +
                  j % QSA_RATIO;
     const ulong slot = entry.first_slot + offset;
-    return (ulong)table[slot / PAGE_TOKENS] * PAGE_TOKENS + slot % PAGE_TOKENS;
+    return (ulong)page_of(tables, entry, slot / PAGE_TOKENS) * PAGE_TOKENS + slot % PAGE_TOKENS;
 }
 
 /* x[h][j] = dot(q', k_j) */
@@ -108,7 +108,7 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void attend(
         const uint n_groups = drops(token) ? n_selected[t] : (uint)(token.end_group - token.first_group);
         const uint n = n_groups * QSA_RATIO + token.n_tail;
         for (uint j = get_local_id(0); j < n; j += QSA_ITEMS)
-            slots[j] = slot_of(token, entry, tables + entry.table, selected + (ulong)t * QSA_BUDGET_GROUPS, n_groups, j);
+            slots[j] = slot_of(token, entry, tables, selected + (ulong)t * QSA_BUDGET_GROUPS, n_groups, j);
         barrier(CLK_GLOBAL_MEM_FENCE);
         dots(in + (ulong)t * IN_ALL + IN_Q + head * QSA_HEAD_DIM, kv, head / SHARED_HEADS, slots, n, x);
         barrier(CLK_GLOBAL_MEM_FENCE);

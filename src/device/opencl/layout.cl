@@ -2,6 +2,7 @@
 /* Pages, as device/layout.h lays them out, and what the host tells of a step (step.h). Offsets are 64-bit. */
 
 #define PAGE_TOKENS 64
+#define CHUNK_PAGES 128 /* of a page table (table.h) */
 #define PAGE_GROUPS (PAGE_TOKENS / QSA_RATIO)
 #define BLOCK_TOKENS 4
 #define CHUNK_DIMS 32
@@ -45,10 +46,16 @@ typedef struct {
 
 /* A sequence of the step. */
 typedef struct {
-    ulong table; /* its first entry of the page tables */
-    uint n_pages;
-    uint first_slot; /* of the run, in its first page */
+    ulong directory;  /* where its table's chunks are named: index into the tables */
+    ulong first_slot; /* of the run, counted from the beginning of its table */
 } entry_t;
+
+/* Page number i of a sequence, counted from the beginning of its table. tables: chunks of CHUNK_PAGES page numbers,
+ * then directories. */
+uint page_of(global const uint *tables, const entry_t entry, ulong i)
+{
+    return tables[(ulong)tables[entry.directory + i / CHUNK_PAGES] * CHUNK_PAGES + i % CHUNK_PAGES];
+}
 
 /* A group to pool. */
 typedef struct {

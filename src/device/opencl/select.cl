@@ -151,18 +151,18 @@ bool drops(const token_t token)
 }
 
 /* The best candidates of pages [begin, end) of a sequence, in order. */
-uint scan_pages(global const float *query, const token_t token, const entry_t entry, global const uint *table,
+uint scan_pages(global const float *query, const token_t token, const entry_t entry, global const uint *tables,
                 ulong begin, ulong end, global const index_type *pooled, global candidate_t *candidates,
                 local select_t *memory)
 {
-    const uint before = entry.first_slot / QSA_RATIO; /* groups of the first page that are not the run's */
+    const uint before = (uint)(entry.first_slot / QSA_RATIO); /* groups of the table that are not the run's */
     uint count = 0, floor = 0;
     const ulong stop = end * PAGE_GROUPS;
     for (ulong at = begin * PAGE_GROUPS; at < stop + STRETCH; at += STRETCH) { /* one more than there is: the last */
         const ulong mine = at + get_local_id(0) * AT_ONCE;
         scores_t scores = (scores_t)0.0f;
         if (mine < stop)
-            scores = score(query, pooled + table[mine / PAGE_GROUPS] * POOLED_PAGE + mine % PAGE_GROUPS);
+            scores = score(query, pooled + page_of(tables, entry, mine / PAGE_GROUPS) * POOLED_PAGE + mine % PAGE_GROUPS);
         STORE(AT_ONCE, AS_UINT(AT_ONCE, scores), memory->bits + get_local_id(0) * AT_ONCE);
         count = offer(candidates, count, at, token.first_group + before, min(token.end_group + before, stop), at >= stop,
                       memory, &floor);
@@ -191,7 +191,7 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void scan(
         const ulong before = entry.first_slot / QSA_RATIO;
         const ulong first = (token.first_group + before) / PAGE_GROUPS;
         const ulong pages = (token.end_group + before + PAGE_GROUPS - 1) / PAGE_GROUPS - first;
-        const uint count = scan_pages(in + (ulong)t * IN_ALL + IN_INDEX_Q, token, entry, tables + entry.table,
+        const uint count = scan_pages(in + (ulong)t * IN_ALL + IN_INDEX_Q, token, entry, tables,
                                       first + pages * range / ranges, first + pages * (range + 1) / ranges, pooled,
                                       candidates, &memory);
         if (ranges == 1) {

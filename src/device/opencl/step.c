@@ -17,46 +17,34 @@ static uint64_t candidates_of(const qsa_query *query)
 
 /* ---- begin ---- */
 
-/* Room for the page tables of a step. Sequences that share pages have a table each, so no bound is known at creation.
- */
-static qsa_status make_room(opencl_store *store, uint64_t entries)
+/* Chunks of the step's page tables, each once however many sequences share it. Returns how many. */
+static uint32_t gather_chunks(opencl_store *store, const qsa_batch *batch)
 {
-    if (entries <= store->tables_size)
-        return QSA_OK;
-    uint64_t size = 1024;
-    while (size < entries)
-        size *= 2;
-    const uint64_t bytes = size * sizeof *store->tables;
-    cl_int code;
-    cl_mem buffer = opencl_api(store)->clCreateBuffer(store->device->context, CL_MEM_READ_ONLY, bytes, NULL, &code);
-    QSA_TRY(qsa_opencl_check(code, "clCreateBuffer"));
-    uint32_t *tables = qsa_allocate(store->base.allocator, bytes);
-    if (tables == NULL) {
-        opencl_api(store)->clReleaseMemObject(buffer);
-        return qsa_fail(QSA_E_MEMORY, "opencl: no memory for the page tables of the step");
+    uint32_t n = 0;
+    store->stamp++;
+    for (uint32_t e = 0; e < batch->n_entries; e++) {
+        const qsa_table *table = &batch->entries[e].table;
+        for (uint32_t c = 0; c < batch->entries[e].n_chunks; c++) {
+            const uint32_t chunk = table->chunks[c];
+            if (store->chunk_stamp[chunk] == store->stamp)
+                continue;
+            store->chunk_stamp[chunk] = store->stamp;
+            store->chunk_at[chunk] = n;
+            memcpy(store->tables + (size_t)n++ * QSA_CHUNK_PAGES, qsa_table_at(table, (uint64_t)c * QSA_CHUNK_PAGES),
+                   QSA_CHUNK_PAGES * sizeof(uint32_t));
+        }
     }
-    if (store->tables != NULL) {
-        opencl_api(store)->clReleaseMemObject(store->buffers[BUFFER_TABLES]);
-        qsa_release(store->base.allocator, store->tables, store->tables_size * sizeof *store->tables);
-    }
-    store->buffers[BUFFER_TABLES] = buffer;
-    store->tables = tables;
-    store->tables_size = size;
-    return QSA_OK;
+    return n;
 }
 
 static qsa_status upload_tables(opencl_store *store, const qsa_batch *batch)
 {
-    uint64_t pages = 0;
-    for (uint32_t e = 0; e < batch->n_entries; e++)
-        pages += batch->entries[e].n_pages;
-    QSA_TRY(make_room(store, pages));
-    uint64_t at = 0;
+    uint64_t at = (uint64_t)gather_chunks(store, batch) * QSA_CHUNK_PAGES;
     for (uint32_t e = 0; e < batch->n_entries; e++) {
         const qsa_batch_entry *entry = &batch->entries[e];
-        store->entries[e] = (device_entry){at, entry->n_pages, entry->first_slot};
-        memcpy(store->tables + at, entry->table, entry->n_pages * sizeof *entry->table);
-        at += entry->n_pages;
+        store->entries[e] = (device_entry){at, entry->first_slot};
+        for (uint32_t c = 0; c < entry->n_chunks; c++)
+            store->tables[at++] = store->chunk_at[entry->table.chunks[c]];
     }
     QSA_TRY(opencl_upload(store, store->buffers[BUFFER_TABLES], 0, store->tables, at * sizeof *store->tables));
     return opencl_upload(store, store->buffers[BUFFER_ENTRIES], 0, store->entries,

@@ -103,9 +103,23 @@ static uint64_t page_bytes(const qsa_layout *layout)
     return most;
 }
 
+static uint64_t chunks_limit(const qsa_config *config, const qsa_layout *layout)
+{
+    return qsa_chunks_limit(layout->pages, config->max_sequences);
+}
+
 static uint32_t groups_limit(const qsa_config *config, const qsa_layout *layout)
 {
     return config->max_step_tokens > layout->page_groups ? config->max_step_tokens : layout->page_groups;
+}
+
+/* Numbers that page tables of one step can take: chunks, and a directory per sequence. */
+static uint64_t tables_limit(const qsa_config *config, const qsa_layout *layout)
+{
+    const uint64_t directory = qsa_directory_limit(layout->pages), chunks = chunks_limit(config, layout);
+    const uint64_t entries =
+        config->max_sequences < config->max_step_tokens ? config->max_sequences : config->max_step_tokens;
+    return (chunks < entries * directory ? chunks : entries * directory) * QSA_CHUNK_PAGES + entries * directory;
 }
 
 static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout)
@@ -120,11 +134,15 @@ static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_la
     local.tokens = qsa_carve_bytes(carve, tokens, sizeof *local.tokens);
     local.entries = qsa_carve_bytes(carve, tokens, sizeof *local.entries);
     local.groups = qsa_carve_bytes(carve, groups_limit(config, layout), sizeof *local.groups);
+    local.tables = qsa_carve_bytes(carve, tables_limit(config, layout), sizeof *local.tables);
+    local.chunk_at = qsa_carve_bytes(carve, chunks_limit(config, layout), sizeof *local.chunk_at);
+    local.chunk_stamp = qsa_carve_bytes(carve, chunks_limit(config, layout), sizeof *local.chunk_stamp);
     local.staging = qsa_carve_bytes(carve, tokens * local.plan.in_all, sizeof(float));
     local.page = qsa_carve_bytes(carve, 1, page_bytes(layout));
     if (store == NULL)
         return NULL;
     memset(local.arenas, 0, (size_t)layout->layers * QSA_ARENA_COUNT * sizeof(cl_mem));
+    memset(local.chunk_stamp, 0, chunks_limit(config, layout) * sizeof *local.chunk_stamp);
     *store = local;
     return &store->base;
 }
@@ -147,38 +165,51 @@ static qsa_status new_buffer(opencl_store *store, uint64_t bytes, cl_mem *out)
         "clEnqueueMigrateMemObjects");
 }
 
-static qsa_status make_buffers(opencl_store *store)
+/* Bytes of every buffer but the arenas. */
+static void size_buffers(const qsa_config *config, const qsa_layout *layout, uint64_t out[BUFFERS])
 {
-    const qsa_config *config = store->base.config;
-    const opencl_plan *plan = &store->plan;
-    const uint64_t tokens = config->max_step_tokens, groups = plan->work_groups;
+    const opencl_plan plan = plan_for((const qsa_opencl_device *)(const void *)config->device, config);
+    const uint64_t tokens = config->max_step_tokens, groups = plan.work_groups;
     const uint64_t units = 2 * groups > RANGES ? 2 * groups : RANGES; /* ranges of all queries, where they are cut */
-    const uint64_t rows =
-        2 * tokens > groups_limit(config, store->base.layout) ? 2 * tokens : groups_limit(config, store->base.layout);
+    const uint64_t rows = 2 * tokens > groups_limit(config, layout) ? 2 * tokens : groups_limit(config, layout);
     const uint64_t sizes[BUFFERS] = {[BUFFER_WEIGHTS] = config->layers * qsa_weight_floats(config) * sizeof(float),
                                      [BUFFER_TOKENS] = tokens * sizeof(device_token),
                                      [BUFFER_ENTRIES] = tokens * sizeof(device_entry),
-                                     [BUFFER_TABLES] = 0, /* grows */
-                                     [BUFFER_GROUPS] = groups_limit(config, store->base.layout) * sizeof(device_group),
-                                     [BUFFER_COS_SIN] = rows * 2 * store->base.rotary->pairs * sizeof(float),
-                                     [BUFFER_IN] = tokens * plan->in_all * sizeof(float),
+                                     [BUFFER_TABLES] = tables_limit(config, layout) * sizeof(uint32_t),
+                                     [BUFFER_GROUPS] = groups_limit(config, layout) * sizeof(device_group),
+                                     [BUFFER_COS_SIN] = rows * config->rotary_dim * sizeof(float),
+                                     [BUFFER_IN] = tokens * plan.in_all * sizeof(float),
                                      [BUFFER_OUT] = tokens * config->q_heads * config->head_dim * sizeof(float),
                                      [BUFFER_REFUSED] = sizeof(cl_uint),
-                                     [BUFFER_SELECTED] = tokens * plan->budget_groups * sizeof(uint32_t),
+                                     [BUFFER_SELECTED] = tokens * plan.budget_groups * sizeof(uint32_t),
                                      [BUFFER_N_SELECTED] = tokens * sizeof(uint32_t),
-                                     [BUFFER_CANDIDATES] = groups * plan->candidates * sizeof(qsa_candidate),
-                                     [BUFFER_PARTIAL] = units * plan->budget_groups * sizeof(qsa_candidate),
+                                     [BUFFER_CANDIDATES] = groups * plan.candidates * sizeof(qsa_candidate),
+                                     [BUFFER_PARTIAL] = units * plan.budget_groups * sizeof(qsa_candidate),
                                      [BUFFER_N_PARTIAL] = units * sizeof(uint32_t),
-                                     [BUFFER_SLOTS] = groups * plan->row_limit * sizeof(uint64_t),
-                                     [BUFFER_X] = groups * plan->heads * plan->row_limit * sizeof(float),
-                                     [BUFFER_SPARE] = page_bytes(store->base.layout)};
+                                     [BUFFER_SLOTS] = groups * plan.row_limit * sizeof(uint64_t),
+                                     [BUFFER_X] = groups * plan.heads * plan.row_limit * sizeof(float),
+                                     [BUFFER_SPARE] = page_bytes(layout)};
+    memcpy(out, sizes, sizeof sizes);
+}
+
+static uint64_t device_bytes(const qsa_config *config, const qsa_layout *layout)
+{
+    uint64_t sizes[BUFFERS], sum = 0;
+    size_buffers(config, layout, sizes);
     for (int i = 0; i < BUFFERS; i++)
-        if (sizes[i] > 0)
-            QSA_TRY(new_buffer(store, sizes[i], &store->buffers[i]));
-    for (uint32_t layer = 0; layer < config->layers; layer++)
-        for (int arena = 0; arena < QSA_ARENA_COUNT; arena++)
-            QSA_TRY(new_buffer(store, store->base.layout->layer_stride[arena],
-                               &store->arenas[layer * QSA_ARENA_COUNT + arena]));
+        sum += sizes[i];
+    return sum;
+}
+
+static qsa_status make_buffers(opencl_store *store)
+{
+    const qsa_layout *layout = store->base.layout;
+    uint64_t sizes[BUFFERS];
+    size_buffers(store->base.config, layout, sizes);
+    for (int i = 0; i < BUFFERS; i++)
+        QSA_TRY(new_buffer(store, sizes[i], &store->buffers[i]));
+    for (uint32_t i = 0; i < layout->layers * QSA_ARENA_COUNT; i++)
+        QSA_TRY(new_buffer(store, layout->layer_stride[i % QSA_ARENA_COUNT], &store->arenas[i]));
     return opencl_upload(store, store->buffers[BUFFER_WEIGHTS], 0, store->base.weights, sizes[BUFFER_WEIGHTS]);
 }
 
@@ -229,8 +260,6 @@ static void close_store(qsa_store *base)
         api->clReleaseProgram(store->program);
     if (store->queue != NULL)
         api->clReleaseCommandQueue(store->queue);
-    if (store->tables != NULL)
-        qsa_release(base->allocator, store->tables, store->tables_size * sizeof *store->tables);
 }
 
 /* ---- calls ---- */
@@ -413,6 +442,7 @@ static qsa_status put(qsa_store *base, enum qsa_arena arena, uint32_t layer, uin
 const qsa_operations qsa_opencl_operations = {
     .name = "opencl",
     .carve = carve,
+    .device_bytes = device_bytes,
     .open = open_store,
     .close = close_store,
     .copy_page = copy_page,

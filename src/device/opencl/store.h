@@ -12,8 +12,7 @@ typedef struct device_token {
 } device_token;
 
 typedef struct device_entry {
-    uint64_t table;
-    uint32_t n_pages, first_slot;
+    uint64_t directory, first_slot;
 } device_entry;
 
 typedef struct device_group {
@@ -22,6 +21,7 @@ typedef struct device_group {
 
 _Static_assert(sizeof(device_token) == 40 && sizeof(device_entry) == 16 && sizeof(device_group) == 12,
                "structs that reach a device");
+_Static_assert(QSA_CHUNK_PAGES == 128 && QSA_PAGE_TOKENS == 64, "as in layout.cl");
 
 enum kernel_number { KERNEL_APPEND = 0, KERNEL_POOL, KERNEL_SCAN, KERNEL_MERGE, KERNEL_ATTEND, KERNEL_COPY, KERNELS };
 
@@ -67,18 +67,20 @@ typedef struct opencl_store {
     cl_program program;
     cl_kernel kernels[KERNELS];
     cl_mem buffers[BUFFERS];
-    cl_mem *arenas;       /* [layers][QSA_ARENA_COUNT] */
-    uint64_t tables_size; /* entries that BUFFER_TABLES and `tables` have room for */
+    cl_mem *arenas; /* [layers][QSA_ARENA_COUNT] */
 
     /* host memory */
     device_token *tokens;  /* [max_step_tokens] */
     device_entry *entries; /* [max_step_tokens] */
     device_group *groups;  /* [max(max_step_tokens, groups of a page)] */
-    uint32_t *tables;      /* grows with the pages of a step's sequences */
+    uint32_t *tables;      /* [opencl_tables_limit] chunks of the step's sequences, then their directories */
+    uint32_t *chunk_at;    /* [qsa_chunks_limit] where a chunk of the cache is among them */
+    uint64_t *chunk_stamp; /* [qsa_chunks_limit] of the last step that it was in */
     float *staging;        /* [max_step_tokens][in_all]: input going up, output coming down */
     uint8_t *page;         /* the page in view */
 
     /* of the step */
+    uint64_t stamp; /* counts steps */
     uint32_t n_groups;
     bool any_drops;
     uint32_t ranges; /* of a query's pages */
