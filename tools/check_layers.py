@@ -82,12 +82,21 @@ def unit_of(path):
 def resolve(files, path, name, quoted):
     """The one of `files` that an include of the file at `path` names, or None for a header from outside."""
     folders = ([str(path.parent)] if quoted else []) + [path.parts[0]]  # "base/..." of src and of the engine are two
-    folders += INCLUDE_FOLDERS + sorted({str(file.parent) for file in files if file.parts[0] == "tests"})
-    for folder in folders:
-        candidate = pathlib.Path(os.path.normpath(os.path.join(folder, name)))
-        if candidate in files:
-            return candidate
+    for folder in folders + INCLUDE_FOLDERS + files.test_folders:
+        candidate = os.path.normpath(os.path.join(folder, name))
+        if candidate in files.by_name:
+            return files.by_name[candidate]
     return None
+
+
+class Files:
+    """The sources of all rooms, by their paths from the root."""
+
+    def __init__(self):
+        tops = dict.fromkeys(room.split("/")[0] for room in ORDER)
+        found = [file.relative_to(ROOT) for top in tops for file in (ROOT / top).rglob("*") if file.suffix in SOURCES]
+        self.by_name = {str(path): path for path in sorted(found)}
+        self.test_folders = sorted({str(path.parent) for path in found if path.parts[0] == "tests"})
 
 
 class House:
@@ -131,12 +140,13 @@ class House:
 
     def read_objects(self, build):
         """Calls between files, from the symbols of the object files of the rooms (tests are programs of their own)."""
-        objects = {}  # source path -> (defined, needed)
-        for file in sorted(build.rglob("*.c.o")):
-            path = source_of_object(build, file)
-            room = room_of(path) if path else None
-            if room and room not in ("tests", "examples"):
-                objects.setdefault(path, symbols(file))
+        files = {}  # source path -> object file
+        for top in sorted({room.split("/")[0] for room in ORDER} - {"tests", "examples"}):
+            for file in sorted((build / top).rglob("*.c.o")):
+                path = source_of_object(build, file)
+                if path and room_of(path):
+                    files.setdefault(path, file)
+        objects = dict(zip(files, read_symbols(list(files.values()))))  # source path -> (defined, needed)
         owner = {name: path for path, (defined, _) in objects.items() for name in defined if name != "main"}
         for path, (_, needed) in objects.items():
             for name in sorted(needed):
@@ -182,12 +192,23 @@ def source_of_object(build, file):
     return path if (ROOT / path).is_file() else None
 
 
-def symbols(file):
-    """Names that an object file defines, and names that it needs."""
-    lines = subprocess.run(["nm", "-g", str(file)], check=True, capture_output=True, text=True).stdout.splitlines()
-    fields = [line.split() for line in lines if line]
-    defined = {f[-1] for f in fields if len(f) == 3}
-    return defined, {f[-1] for f in fields if len(f) == 2 and f[0] == "U"}
+def read_symbols(files):
+    """Of each object file the names that it defines and the names that it needs: nm once, which heads each with FILE:."""
+    if not files:
+        return []
+    listing = subprocess.run(["nm", "-g", "/dev/null", *map(str, files)], capture_output=True, text=True).stdout
+    found = []
+    for line in listing.splitlines():
+        fields = line.split()
+        if line.endswith(":"):
+            found.append((set(), set()))
+        elif len(fields) == 3:
+            found[-1][0].add(fields[2])
+        elif len(fields) == 2 and fields[0] == "U":
+            found[-1][1].add(fields[1])
+    if len(found) != len(files):
+        raise SystemExit(f"check_layers: nm read {len(found)} of {len(files)} object files")
+    return found
 
 
 def main():
@@ -195,9 +216,8 @@ def main():
     arguments.add_argument("--build", type=pathlib.Path, help="a build folder whose object files are read as well")
     build = arguments.parse_args().build
     house = House()
-    tops = dict.fromkeys(room.split("/")[0] for room in ORDER)
-    files = {file.relative_to(ROOT) for top in tops for file in (ROOT / top).rglob("*") if file.suffix in SOURCES}
-    for path in sorted(files):
+    files = Files()
+    for path in files.by_name.values():
         house.read_source(files, path)
     objects = house.read_objects(build.resolve()) if build else 0
     circles = house.circles()
@@ -206,9 +226,9 @@ def main():
         print(problem)
     for circle in circles:
         print("circle: " + ", ".join(circle))
-    seen = f"{len(files)} files" + (f", {objects} objects" if build else "")
+    seen = f"{len(files.by_name)} files" + (f", {objects} objects" if build else "")
     print(f"{seen}: {len(circles)} circles, {house.upward} upward includes")
-    return 1 if house.problems or not files else 0
+    return 1 if house.problems or not files.by_name else 0
 
 
 if __name__ == "__main__":
