@@ -147,7 +147,7 @@ static bool finish(golden_case *c, golden_error *error)
     return true;
 }
 
-/* ------------------------------------------------------------------ stage files */
+/* ---- stage files ---- */
 
 static void read_stage_queries(const golden_record *header, golden_case *c, golden_error *error)
 {
@@ -255,7 +255,7 @@ bool golden_case_from_stage(const golden_record *header, golden_case *out, golde
     return finish(out, error);
 }
 
-/* ------------------------------------------------------------------ path records */
+/* ---- path records ---- */
 
 /* queries A B C D ...: the offsets A..B and C..D, both ends included. */
 static void read_path_queries(const golden_record *record, golden_case *c, golden_error *error)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reader of the golden text format: recorded results that an implementation is compared with.
  *
  * A file is lines of ASCII. The first is `golden 1`, the last is `end`. In between stand entries:
@@ -19,6 +20,8 @@
 #ifndef QSA_VERIFY_GOLDEN_FILE_H
 #define QSA_VERIFY_GOLDEN_FILE_H
 
+#include "verify/golden_error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,17 +31,6 @@ enum {
     GOLDEN_ENTRIES_MAX = 4096, /* entries of a header or record */
     GOLDEN_FILE_MIB_MAX = 1024
 };
-
-typedef struct golden_error {
-    char text[256]; /* empty: no error */
-} golden_error;
-
-/* Sets the error, printf-like, unless one is set already. */
-void golden_fail(golden_error *error, const char *format, ...)
-#if defined(__GNUC__)
-    __attribute__((format(printf, 2, 3)))
-#endif
-    ;
 
 typedef enum golden_type { GOLDEN_F32, GOLDEN_BF16, GOLDEN_I32 } golden_type;
 

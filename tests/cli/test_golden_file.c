@@ -21,7 +21,7 @@ static golden_file *parse_good(const char *text)
     return file;
 }
 
-/* ------------------------------------------------------------------ what is read */
+/* ---- what is read ---- */
 
 static void words_and_numbers_are_read(void **state)
 {
@@ -140,7 +140,7 @@ static void recorded_files_are_read_whole(void **state)
     golden_free(file);
 }
 
-/* ------------------------------------------------------------------ what is refused */
+/* ---- what is refused ---- */
 
 static void malformed_files_are_refused_by_line(void **state)
 {

@@ -84,7 +84,7 @@ static void same_results(const oracle_run *expected, const oracle_run *actual)
     }
 }
 
-/* ------------------------------------------------------------------ section 2 */
+/* ---- section 2 ---- */
 
 static void rows_have_the_sizes_of_the_table(void **state)
 {
@@ -161,7 +161,7 @@ static void window_moves_by_whole_groups(void **state)
     free_world(w);
 }
 
-/* ------------------------------------------------------------------ histories */
+/* ---- histories ---- */
 
 static void chunks_and_rewinds_equal_one_shot(void **state)
 {
@@ -215,7 +215,7 @@ static void triples_count_from_the_frame(void **state)
     free_world(w);
 }
 
-/* ------------------------------------------------------------------ refusals */
+/* ---- refusals ---- */
 
 static void input_that_is_no_number_is_refused_and_named(void **state)
 {

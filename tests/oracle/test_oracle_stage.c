@@ -46,7 +46,7 @@ static void close_fixture(fixture *f)
     golden_free(f->file);
 }
 
-/* ------------------------------------------------------------------ rows */
+/* ---- rows ---- */
 
 static void check_row(fixture *f, size_t query, const golden_ragged *selected)
 {
@@ -96,7 +96,7 @@ static void oracle_selects_the_recorded_groups(void **state)
     assert_int_equal(queries, 6104 + 2 * 300); /* the reference's, and the ties */
 }
 
-/* ------------------------------------------------------------------ numbers */
+/* ---- numbers ---- */
 
 /* f32: within 4e-6. bf16: equal, but for a neighbouring bf16 in one element of 1,000. */
 static void check_keys(const fixture *f, const char *what, const float *expected, const float *actual, size_t count,
@@ -206,7 +206,7 @@ static void oracle_is_within_the_tolerances(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ rotary tables */
+/* ---- rotary tables ---- */
 
 static void check_frequencies(const golden_record *header, const oracle_shape *shape)
 {
