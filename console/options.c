@@ -24,10 +24,12 @@ void options_say(const char *command, const char *format, ...)
     fprintf(stderr, "qsa %s: %s\n", command, line);
 }
 
-/* How the user knows an option: -t, or --temp. */
+/* An option as the user wrote it: --temp where the word just read begins so, otherwise -t. */
 static const char *name_of(const options *o, int option, char *buffer, size_t size)
 {
-    if (option < 256 && isalnum(option)) {
+    const int word = optind - (optarg && optind > 1 && optarg == o->argv[optind - 1] ? 2 : 1);
+    const bool is_long = word > 0 && strncmp(o->argv[word], "--", 2) == 0;
+    if (!is_long && option < 256 && isalnum(option)) {
         snprintf(buffer, size, "-%c", option);
         return buffer;
     }
@@ -118,6 +120,15 @@ bool options_number(const options *o, int option, double least, double most, flo
     options_say(o->command, "option %s must be a number from %g to %g, not '%s'",
                 name_of(o, option, buffer, sizeof buffer), least, most, optarg);
     return false;
+}
+
+bool options_path(const options *o, int option, const char **out)
+{
+    char buffer[64] = "";
+    *out = optarg;
+    if (optarg[0] == '\0')
+        options_say(o->command, "option %s must name a file, not ''", name_of(o, option, buffer, sizeof buffer));
+    return optarg[0] != '\0';
 }
 
 bool options_choice(const options *o, int option, const char *const *choices, int *out)

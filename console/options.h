@@ -27,6 +27,9 @@ bool options_integer(const options *o, int option, int64_t least, int64_t most, 
 bool options_count(const options *o, int option, uint32_t least, uint32_t most, uint32_t *out);
 bool options_number(const options *o, int option, double least, double most, float *out);
 
+/* A name of a file: not empty, which is a script's unset variable. It belongs to argv. */
+bool options_path(const options *o, int option, const char **out);
+
 /* One of choices (NULL ends); *out is its index. */
 bool options_choice(const options *o, int option, const char *const *choices, int *out);
 

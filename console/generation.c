@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "console/generation.h"
+
+#include "console/clock.h"
+#include "console/device_option.h"
+#include "console/engine_options.h"
+#include "console/memory.h"
+#include "console/progress.h"
+#include "console/utf8.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool good(const generation *g, qsa_status status)
+{
+    if (status != QSA_OK)
+        engine_say(g->command);
+    return status == QSA_OK;
+}
+
+static bool is_interrupted(const generation *g)
+{
+    return g->interrupted && *g->interrupted;
+}
+
+/* ---- opening ---- */
+
+static bool open_session(generation *g, const generation_options *o)
+{
+    if (!o->load)
+        return good(g, qsa_session_open(g->context, &g->session));
+    const double begin = clock_seconds();
+    if (!good(g, qsa_session_load(g->context, o->load, o->has_seed ? NULL : g->sampler, &g->session)))
+        return false;
+    g->loaded = qsa_session_tokens(g->session);
+    g->load_seconds = clock_seconds() - begin;
+    return true;
+}
+
+bool generation_open(generation *g, const char *command, const qsa_model *model, const generation_options *options)
+{
+    *g = (generation){.command = command, .model = model, .limit = options->context.context};
+    qsa_model_get_info(model, &g->info);
+    g->logits = memory_new(g->info.vocabulary, sizeof *g->logits);
+    qsa_context_options context = options->context;
+    context.device = device_in_use();
+    return good(g, qsa_context_create(model, &context, &g->context)) &&
+           good(g, qsa_sampler_create(&options->sampler, g->info.vocabulary, &g->sampler)) && open_session(g, options);
+}
+
+void generation_close(generation *g)
+{
+    qsa_sampler_destroy(g->sampler);
+    qsa_session_close(g->session);
+    qsa_context_destroy(g->context);
+    free(g->logits);
+}
+
+/* ---- reading ---- */
+
+typedef struct reading {
+    generation *g;
+    size_t n;
+    double begin;
+} reading;
+
+static bool after_chunk(void *user, size_t fed)
+{
+    const reading *r = user;
+    generation *g = r->g;
+    g->read = fed;
+    g->read_seconds = clock_seconds() - r->begin;
+    progress_show(fed, r->n, g->read_seconds);
+    return !is_interrupted(g);
+}
+
+bool generation_read(generation *g, const int32_t *tokens, size_t n)
+{
+    assert(n > 0);
+    reading r = {g, n, clock_seconds()};
+    const qsa_status status = qsa_session_feed(g->session, tokens, n, g->logits, after_chunk, &r);
+    return status == QSA_E_CANCELLED || good(g, status);
+}
+
+bool generation_recall(generation *g)
+{
+    const uint64_t n = qsa_session_tokens(g->session);
+    assert(n > 0);
+    int32_t *list = memory_new(n, sizeof *list);
+    memcpy(list, qsa_session_list(g->session), n * sizeof *list);
+    const bool is_good = good(g, qsa_session_want(g->session, list, n, g->logits, NULL, NULL, NULL));
+    free(list);
+    return is_good;
+}
+
+/* ---- writing ---- */
+
+static bool write_out(const generation *g, const char *bytes, size_t n)
+{
+    if (n == 0 || (fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0))
+        return true;
+    options_say(g->command, "cannot write to standard output: %s", strerror(errno));
+    return false;
+}
+
+/* Writes what is whole of the bytes kept and those of the token. */
+static bool write_token(generation *g, int32_t token)
+{
+    const char *bytes;
+    size_t n;
+    if (!good(g, qsa_model_token_bytes(g->model, token, &bytes, &n)))
+        return false;
+    char *text = memory_new(g->n_kept + n, 1);
+    memcpy(text, g->kept, g->n_kept);
+    memcpy(text + g->n_kept, bytes, n);
+    n += g->n_kept;
+    const size_t whole = utf8_whole(text, n);
+    g->n_kept = n - whole;
+    assert(g->n_kept < sizeof g->kept);
+    memcpy(g->kept, text + whole, g->n_kept);
+    const bool is_written = write_out(g, text, whole);
+    free(text);
+    return is_written;
+}
+
+static bool is_full(const generation *g)
+{
+    return qsa_session_tokens(g->session) == g->limit;
+}
+
+/* One token. Sets g->ending where it is the last one. */
+static bool write_next(generation *g, uint32_t tokens, bool keeps_last)
+{
+    int32_t token;
+    if (keeps_last && is_full(g)) {
+        g->ending = "the context is full";
+        return true;
+    }
+    if (!good(g, qsa_sampler_next(g->sampler, g->logits, &token)))
+        return false;
+    if (token == g->info.eos) {
+        g->ending = "end of text";
+        return true;
+    }
+    if (!write_token(g, token))
+        return false;
+    g->generated++;
+    if (g->generated == tokens)
+        g->ending = "";
+    else if (is_full(g))
+        g->ending = "the context is full";
+    if (g->ending && !keeps_last)
+        return true; /* nobody asks what would follow */
+    return good(g, qsa_session_feed(g->session, &token, 1, g->logits, NULL, NULL));
+}
+
+bool generation_write(generation *g, uint32_t tokens, bool keeps_last)
+{
+    const double begin = clock_seconds();
+    bool is_good = true;
+    g->ending = tokens == 0 ? "" : NULL;
+    while (is_good && !g->ending && !is_interrupted(g))
+        is_good = write_next(g, tokens, keeps_last);
+    g->generate_seconds = clock_seconds() - begin;
+    return is_good && write_out(g, g->kept, g->n_kept);
+}
