@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa demo: the embedded model reads a long ledger and is asked about it, each question after the ledger alone. */
+/* qsa demo: the built-in model reads a long ledger and answers questions, each one right after the ledger. */
 #include "cli/commands.h"
 #include "console/clock.h"
 #include "console/engine_options.h"
@@ -29,18 +29,20 @@ enum { OPTION_SEED = ENGINE_OPTION_END, OPTION_TOKENS, OPTION_QUESTIONS };
 
 static void print_usage(void)
 {
-    fputs(
-        "usage: qsa demo [OPTION...]\n"
-        "\n"
-        "Makes a small real model (once, in the cache folder), reads it a ledger of access codes and asks for some of\n"
-        "them, each after the ledger alone. Exits with 1 unless every answer is right.\n"
-        "\n"
-        "      --tokens N      length of the ledger in tokens, 1 to 262048; default 32768\n"
-        "      --questions N   1 to 1000; default 8\n"
-        "      --seed N        chooses ledger and questions; default 1\n",
-        stdout);
+    fputs("usage: qsa demo [OPTION...]\n"
+          "\n"
+          "Reads a ledger of access codes with a small built-in model and asks for some of them, each question right "
+          "after\n"
+          "the ledger. The model is made on the first run and kept in the cache folder. Exits with 1 unless every "
+          "answer is\n"
+          "right.\n"
+          "\n"
+          "      --tokens N      length of the ledger in tokens, 1 to 262048; default 32768\n"
+          "      --questions N   questions to ask, 1 to 1000; default 8\n"
+          "      --seed N        seed of ledger and questions; default 1\n",
+          stdout);
     fputs(ENGINE_OPTIONS_USAGE, stdout);
-    fputs("  -h, --help          this text\n", stdout);
+    fputs("  -h, --help          print this help\n", stdout);
 }
 
 static bool take_option(const options *o, int option, request *r)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa devices */
+/* qsa devices: lists them. */
 #include "cli/commands.h"
 #include "console/options.h"
 
@@ -11,10 +11,10 @@
 static const char USAGE[] =
     "usage: qsa devices\n"
     "\n"
-    "Lists where qsa can compute: the host, and the OpenCL devices that libOpenCL finds. Every\n"
-    "device gives the same bits; one that lacks what they need is listed, and not used.\n"
+    "Lists the devices that qsa can compute on: the host, and the OpenCL devices that libOpenCL finds. Every device\n"
+    "gives the same bits; one that lacks what they need is listed and refused.\n"
     "\n"
-    "  -h, --help  this text\n";
+    "  -h, --help  print this help\n";
 
 static const char *yes_no(const qsa_device_info *info, uint32_t promise)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa inspect: what QSA needs to know about a model file, on one screen. */
+/* qsa inspect: describes a model file on one screen, or as JSON. */
 #include "cli/commands.h"
 #include "console/engine_options.h"
 
@@ -206,11 +206,11 @@ static bool print_json(const report *r)
 static const char USAGE[] =
     "usage: qsa inspect [--json] MODEL.gguf\n"
     "\n"
-    "Says what QSA needs to know about a model file: its shape, its indexer, what a cache takes,\n"
-    "and whether other engines would run it dense without a word.\n"
+    "Describes a model file: its shape, its QSA layers, the memory of its cache, and whether other engines would run\n"
+    "it dense without saying so.\n"
     "\n"
-    "      --json  one JSON object on one line\n"
-    "  -h, --help  this text\n";
+    "      --json  print one JSON object on one line\n"
+    "  -h, --help  print this help\n";
 
 /* What the command line asks for. */
 typedef struct request {

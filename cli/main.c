@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa: the program. Finds the subcommand and sees to it that what it printed has arrived. */
+/* qsa: the program. Runs a command and fails if what it printed could not be written. */
 #define _POSIX_C_SOURCE 200809L /* SIGPIPE */
 #include "cli/commands.h"
 #include "console/options.h"
@@ -18,22 +18,24 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *summary;
 } commands[] = {
-    {"run", cmd_run, "read a file and a text, and continue it"},
-    {"demo", cmd_demo, "make a small model, read it a long ledger, ask it eight questions"},
-    {"make", cmd_make, "write a model file of the released widths with random weights"},
-    {"inspect", cmd_inspect, "what QSA needs to know about a model file"},
-    {"snapshot", cmd_snapshot, "what a saved session holds, and whether all of it is right"},
-    {"verify", cmd_verify, "compare every result with an independent one, on this machine"},
+    {"run", cmd_run, "continue a text"},
+    {"demo", cmd_demo, "answer questions about a long ledger with a small built-in model"},
+    {"make", cmd_make, "write a model file with the released shapes and random weights"},
+    {"inspect", cmd_inspect, "describe a model file"},
+    {"snapshot", cmd_snapshot, "describe or check a saved session"},
+    {"verify", cmd_verify, "check every result on this machine against an independent one"},
     {"bench", cmd_bench, "measure decode and prefill on this machine, beside its peak"},
-    {"devices", cmd_devices, "where qsa can compute"},
-    {"help", cmd_help, "this text, or that of a command"},
-    {"version", cmd_version, "version of program and library"},
+    {"devices", cmd_devices, "list the devices that qsa can compute on"},
+    {"help", cmd_help, "print this help, or that of a command"},
+    {"version", cmd_version, "print the versions of program and library"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_usage(FILE *stream)
 {
-    fputs("usage: qsa COMMAND [OPTION...]\n\nQwen Sparse Attention: runs qwen4exp models, and proves it.\n\n", stream);
+    fputs("usage: qsa COMMAND [OPTION...]\n\nQwen Sparse Attention: runs qwen4exp models, and checks that every bit is "
+          "right.\n\n",
+          stream);
     for (int i = 0; i < COMMANDS; i++)
         fprintf(stream, "  %-8s  %s\n", commands[i].name, commands[i].summary);
     fputs("\n`qsa help COMMAND` lists its options.\n", stream);
@@ -79,11 +81,17 @@ static int cmd_help(int argc, char **argv)
 
 static int cmd_version(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "--help") != 0) {
-        options_say("version", "'%s' is one argument too many", argv[1]);
+    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    const options o = {"version", argc, argv, "h", longs, NULL};
+    const int option = options_next(&o);
+    if (option == '?')
         return EXIT_USAGE;
-    }
-    printf("qsa %s, libqsa %s\n", QSA_VERSION, qsa_version());
+    if (option == 'h')
+        fputs("usage: qsa version\n\nPrints the versions of the program and of libqsa.\n\n  -h, --help  print this "
+              "help\n",
+              stdout);
+    else
+        printf("qsa %s, libqsa %s\n", QSA_VERSION, qsa_version());
     return EXIT_SUCCESS;
 }
 

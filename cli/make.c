@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa make: writes a model file of the released widths with random weights, to try memory and speed on real shapes. */
+/* qsa make: writes a model file with the released shapes and random weights, to measure memory and speed. */
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #include "cli/commands.h"
 #include "console/clock.h"
@@ -18,17 +18,17 @@ static const char COMMAND[] = "make";
 static const char USAGE[] =
     "usage: qsa make [OPTION...] MODEL.gguf\n"
     "\n"
-    "Writes a model of every width of Qwen3.8-Flash-Next with random weights. What it says means nothing; loading,\n"
-    "memory and speed are those of the real shape. The file appears when it is complete.\n"
+    "Writes a model with the layer shapes of Qwen3.8-Flash-Next and random weights, to measure memory and speed. Its\n"
+    "text is noise. The file appears under its name when it is complete.\n"
     "\n"
-    "      --layers N      4 to 1024, every fourth a QSA layer; default 4\n"
-    "      --experts N     of each layer, 10 to 4096, ten of them per token; default 16\n"
+    "      --layers N      layers, 4 to 1024, every fourth a QSA layer; default 4\n"
+    "      --experts N     experts per layer, 10 to 4096; default 16\n"
     "      --vocabulary N  tokens, 1024 to 248320; default 8192\n"
-    "      --type TYPE     of the large matrices: q8_0 (default), q4_0, bf16, f16 or f32\n"
-    "      --seed N        of the weights; default 1\n"
-    "  -h, --help          this text\n"
+    "      --type TYPE     type of the large matrices: q8_0 (default), q4_0, bf16, f16 or f32\n"
+    "      --seed N        seed of the weights; default 1\n"
+    "  -h, --help          print this help\n"
     "\n"
-    "Default: about 0.8 GB. As large as the released model: --layers 48 --experts 512 --vocabulary 248320.\n";
+    "The default takes about 0.8 GB. The size of the released model: --layers 48 --experts 512 --vocabulary 248320.\n";
 
 typedef struct request {
     qsa_random_model model;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa run: reads a file, then a text, and continues. */
+/* qsa run: reads a prompt and generates its continuation. */
 #define _POSIX_C_SOURCE 200809L /* sigaction, isatty */
 #include "cli/commands.h"
 #include "console/clock.h"
@@ -63,32 +63,32 @@ static const struct option LONGS[] = {{"model", required_argument, NULL, 'm'},
 
 static void print_usage(void)
 {
-    fputs("usage: qsa run [-m MODEL.gguf] [--load FILE] [-f FILE] [-p TEXT] [--save FILE] [OPTION...]\n"
-          "\n"
-          "Reads the file, then the text, and continues. The generated text alone goes to standard output; rates, "
-          "memory\n"
-          "and how sparse the attention was go to standard error.\n"
-          "\n"
-          "  -m, --model FILE    a qwen4exp GGUF, or the first of a split one; default: the embedded model, which\n"
-          "                      continues text that it has read\n"
-          "  -f, --file FILE     text to read first; /dev/stdin is standard input\n"
-          "  -p, --prompt TEXT   text to read then\n"
-          "      --load FILE     go on from what was saved: text is read after it; without text it is continued as if "
-          "it\n"
-          "                      had never stopped\n"
-          "      --save FILE     save all that was read and written at the end, also after Ctrl-C\n"
-          "  -n, --tokens N      tokens to generate, 0 to 2147483647; 0: read only; default 256\n"
-          "  -c, --context N     tokens that the cache holds, 1 to the model's; default: as many as are needed\n",
-          stdout);
+    fputs(
+        "usage: qsa run [-m MODEL.gguf] [-f FILE] [-p TEXT] [--load FILE] [--save FILE] [OPTION...]\n"
+        "\n"
+        "Reads a prompt, the file and then the text, and generates its continuation. Standard output receives the\n"
+        "generated text and nothing else; rates, memory and the share of tokens attended to go to standard error.\n"
+        "\n"
+        "  -m, --model FILE    GGUF file of architecture qwen4exp, or the first of its shards; default: the built-in\n"
+        "                      model, which continues text that it has read\n"
+        "  -f, --file FILE     prompt from a file; /dev/stdin for standard input\n"
+        "  -p, --prompt TEXT   prompt, after that of --file\n"
+        "      --load FILE     resume a saved session; the prompt, if any, follows what it holds\n"
+        "      --save FILE     save the session at the end, also after Ctrl-C\n"
+        "  -n, --tokens N      tokens to generate, 0 to 2147483647; default 256\n"
+        "  -c, --context N     capacity of the cache in tokens, 1 to the model's context; default: what the run "
+        "needs\n",
+        stdout);
     fputs(ENGINE_OPTIONS_USAGE, stdout);
-    fputs("      --weights KIND  native (default): as in the file, mapped; f32: dequantised at load\n"
-          "      --temp X        temperature; 0 (default): greedy\n"
-          "      --top-k N       sample from the N likeliest tokens only; 0 (default): all\n"
-          "      --top-p X       sample from the likeliest tokens that together have probability X, above 0 to 1\n"
-          "      --min-p X       leave out tokens less likely than X times the likeliest, 0 to 1\n"
-          "      --seed N        of the sampler; default 0, or the random numbers of --load go on\n"
-          "      --specials      recognise special tokens in the text\n"
-          "  -h, --help          this text\n",
+    fputs("      --weights KIND  native (default): mapped as they are in the file; f32: dequantised when loaded\n"
+          "      --temp X        sampling temperature, 0 to 1000; 0 (default): greedy\n"
+          "      --top-k N       sample from the N most likely tokens; 0 (default): from all\n"
+          "      --top-p X       sample from the most likely tokens whose probabilities add up to X, above 0 to 1; "
+          "default 1\n"
+          "      --min-p X       drop tokens less likely than X times the most likely one, 0 to 1; default 0\n"
+          "      --seed N        seed of the sampler; default 0, with --load the saved state\n"
+          "      --specials      recognise special tokens in the prompt\n"
+          "  -h, --help          print this help\n",
           stdout);
 }
 
@@ -167,8 +167,7 @@ static bool parse(int argc, char **argv, request *r)
             return false;
     }
     if (!r->help && !r->file && !r->text && !r->generation.load) {
-        options_say(COMMAND,
-                    "nothing to read: give a file with -f, a text with -p, or both; or --load a saved session");
+        options_say(COMMAND, "nothing to read: give a prompt with -f or -p, or a saved session with --load");
         return false;
     }
     if (!r->generation.load && !r->save)
@@ -221,7 +220,7 @@ static bool count_saved(const request *r, uint64_t *out_tokens)
     if (!r->generation.load)
         return true;
     if (qsa_snapshot_inspect_file(r->generation.load, &saved) != QSA_OK) {
-        options_say(COMMAND, "%s: %s", r->generation.load, qsa_error_detail());
+        options_say_file(COMMAND, r->generation.load, qsa_error_detail());
         return false;
     }
     *out_tokens = saved.n_sequences > 0 ? saved.infos[0].tokens : 0;

@@ -165,12 +165,11 @@ static const char USAGE[] =
     "usage: qsa snapshot info [--json] FILE\n"
     "       qsa snapshot verify FILE\n"
     "\n"
-    "info says what a snapshot holds, on one screen or as JSON. verify reads all of it and says in one line whether\n"
-    "every checksum, length and number is right. Both exit with 1 if the file is none, or damaged, and say where.\n"
-    "Neither needs the model.\n"
+    "info describes a saved session. verify reads all of it and checks every checksum, length and number. Neither\n"
+    "needs the model. Both exit with 1 if the file is damaged or is no snapshot, and say where.\n"
     "\n"
-    "      --json  one JSON object on one line\n"
-    "  -h, --help  this text\n";
+    "      --json  print one JSON object on one line\n"
+    "  -h, --help  print this help\n";
 
 static void print_verdict(const char *path, const qsa_snapshot *s)
 {
@@ -216,7 +215,7 @@ static int report(const request *r)
 {
     qsa_snapshot s;
     if (qsa_snapshot_inspect_file(r->path, &s) != QSA_OK) {
-        options_say(r->command, "%s: %s", r->path, qsa_error_detail());
+        options_say_file(r->command, r->path, qsa_error_detail());
         return EXIT_FAILURE;
     }
     int status = EXIT_SUCCESS;
@@ -233,7 +232,7 @@ static int report(const request *r)
 int cmd_snapshot(int argc, char **argv)
 {
     if (argc < 2) {
-        options_say("snapshot", "say info or verify, and a file");
+        options_say("snapshot", "say info or verify, and the file");
         return EXIT_USAGE;
     }
     request r = {.is_info = strcmp(argv[1], "info") == 0};

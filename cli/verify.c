@@ -13,16 +13,15 @@ static const char USAGE[] =
     "usage: qsa verify [--quick] [--device NAME]\n"
     "       qsa verify --golden FOLDER [--device NAME]\n"
     "\n"
-    "Compares what libqsa computes on this machine with what it must be: a second, naive implementation, its own\n"
-    "results by every other way (instruction set, parts, chunks, verbs), dense attention. Takes less than a minute "
-    "and\n"
-    "prints a line per check. Exits with 1 if anything differs.\n"
+    "Checks the results of libqsa on this machine, bit by bit, against an independent implementation and against\n"
+    "each other: every instruction set, number of parts, chunking and sequence operation. Prints a line per check;\n"
+    "takes less than a minute. Exits with 1 if anything differs.\n"
     "\n"
     "      --quick          fewer and shorter cases: a few seconds\n"
-    "      --golden FOLDER  replay every recorded case in a folder instead, in the format of tests/golden/README.md:\n"
-    "                       a line per file and a total\n"
-    "      --device NAME    host (default), opencl or opencl:N, as `qsa devices` lists them\n"
-    "  -h, --help           this text\n";
+    "      --golden FOLDER  instead, replay the recorded cases of a folder, in the format of tests/golden/README.md:\n"
+    "                       a line per file\n"
+    "      --device NAME    host (default), opencl or opencl:N; `qsa devices` lists them\n"
+    "  -h, --help           print this help\n";
 
 typedef struct request {
     bool quick, help;

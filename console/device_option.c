@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const char DEVICE_USAGE[] = "      --device NAME   host (default), opencl or opencl:N, as `qsa devices` lists them\n";
-
 static qsa_device *chosen;
 
 /* ---- the folder of compiled programs ---- */

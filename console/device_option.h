@@ -6,8 +6,6 @@
 #include <qsa/qsa.h>
 #include <stdbool.h>
 
-extern const char DEVICE_USAGE[];
-
 /* Opens the device of that name for all caches of this process. False after saying what is wrong. */
 bool device_choose(const char *command, const char *name);
 

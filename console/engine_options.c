@@ -11,12 +11,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-const char ENGINE_OPTIONS_USAGE[] = "  -t, --threads N     threads, 1 to 1024; default: the cores of this machine\n"
-                                    "      --kv TYPE       K/V cache in bf16 (default), f32, f16 or q8_0\n"
-                                    "      --index TYPE    index profile bf16 (default) or f32\n"
-                                    "      --chunk N       prompt tokens per pass, 1 to 65536; default 512\n"
-                                    "      --device NAME   of the QSA layers: host (default), opencl or opencl:N, as\n"
-                                    "                      `qsa devices` lists them\n";
+const char ENGINE_OPTIONS_USAGE[] =
+    "  -t, --threads N     1 to 1024; default: the number of processors\n"
+    "      --kv TYPE       K/V cache: bf16 (default), f32, f16 or q8_0\n"
+    "      --index TYPE    index keys and queries: bf16 (default) or f32\n"
+    "      --chunk N       prompt tokens per forward pass, 1 to 65536; default 512\n"
+    "      --device NAME   where the QSA layers run: host (default), opencl or opencl:N; `qsa devices` lists them\n";
 
 static const char *device_name; /* opened with the model: a wrong one is no wrong command line */
 
@@ -64,7 +64,7 @@ void engine_say(const char *command)
 
 static void announce(void *user, const char *path)
 {
-    options_say(user, "making the embedded model, %s", path);
+    options_say(user, "making the built-in model, %s", path);
 }
 
 const char engine_dense_warning[] = "compress_ratios is missing or all 0 although indexer tensors exist: taken as 4; "

@@ -30,7 +30,7 @@ int engine_option(const options *o, int option, qsa_context_options *out);
 /* What to say of a file whose compress_ratios are missing or all 0. */
 extern const char engine_dense_warning[];
 
-/* Opens the device that an option named, and the model at path, or the embedded one (made first, which is announced on
+/* Opens the device that an option named, and the model at path, or the built-in one (made first, which is announced on
  * stderr) if path is NULL. A context of it belongs on device_in_use(). False after saying what is wrong. */
 bool engine_open_model(const char *command, const char *path, qsa_weights weights, qsa_model **out_model);
 
