@@ -118,25 +118,33 @@ static void row_qk(void *context)
 {
     const row *r = context;
     for (int g = 0; g < KV_HEADS; g++)
-        r->kernels->dots[r->type](r->q + (size_t)g * GROUP_HEADS * DIM, GROUP_HEADS, DIM, r->blocks[g], ROW_BLOCKS,
-                                  r->x + (size_t)g * GROUP_HEADS * ROW_STRIDE, ROW_STRIDE);
+        r->kernels->qk(&(qsa_qk_call){r->q + (size_t)g * GROUP_HEADS * DIM, GROUP_HEADS, DIM, r->blocks[g], ROW_BLOCKS,
+                                      r->x + (size_t)g * GROUP_HEADS * ROW_STRIDE, ROW_STRIDE},
+                       r->type);
 }
 
 static void row_softmax(void *context)
 {
     const row *r = context;
     for (int g = 0; g < KV_HEADS; g++)
-        r->kernels->weights(r->x + (size_t)g * GROUP_HEADS * ROW_STRIDE, ROW_STRIDE, GROUP_HEADS, ROW_TOKENS,
-                            r->sum + g * GROUP_HEADS);
+        r->kernels->softmax(&(qsa_softmax_call){r->x + (size_t)g * GROUP_HEADS * ROW_STRIDE, ROW_STRIDE, GROUP_HEADS,
+                                                ROW_TOKENS, r->sum + g * GROUP_HEADS});
 }
 
 static void row_pv(void *context)
 {
     const row *r = context;
     for (int g = 0; g < KV_HEADS; g++)
-        r->kernels->accumulate[r->type](r->x + (size_t)g * GROUP_HEADS * ROW_STRIDE, ROW_STRIDE, GROUP_HEADS,
-                                        r->rows[g], ROW_TOKENS, DIM, r->sum + g * GROUP_HEADS,
-                                        r->out + (size_t)g * GROUP_HEADS * DIM, DIM);
+        r->kernels->pv(&(qsa_pv_call){.p = r->x + (size_t)g * GROUP_HEADS * ROW_STRIDE,
+                                      .stride = ROW_STRIDE,
+                                      .sum = r->sum + g * GROUP_HEADS,
+                                      .heads = GROUP_HEADS,
+                                      .dim = DIM,
+                                      .n = ROW_TOKENS,
+                                      .v = r->rows[g],
+                                      .out = r->out + (size_t)g * GROUP_HEADS * DIM,
+                                      .out_stride = DIM},
+                       r->type);
 }
 
 static void row_all(void *context)
@@ -233,7 +241,8 @@ typedef struct scan {
 
 static void score(const scan *s, uint32_t queries)
 {
-    s->kernels->score[s->type](s->q, queries, INDEX_HEADS, INDEX_DIM, s->tiles, TILES, TILE_GROUPS, s->out);
+    const qsa_score_call call = {s->q, queries, INDEX_HEADS, INDEX_DIM, s->tiles, TILES, TILE_GROUPS, s->out};
+    s->kernels->score(&call, s->type);
 }
 
 static void score_one(void *context)
@@ -321,7 +330,18 @@ typedef struct vectors {
 
 static void norm_rotate(const vectors *v, bool is_bf16)
 {
-    v->kernels->norm_rotate(v->x, DIM, Q_HEADS, DIM, v->weight, 1e-6f, PAIRS, v->cos, v->sin, 0, is_bf16, v->out);
+    const qsa_norm_rotate_call call = {.x = v->x,
+                                       .stride = DIM,
+                                       .heads = Q_HEADS,
+                                       .dim = DIM,
+                                       .weight = v->weight,
+                                       .eps = 1e-6f,
+                                       .bf16 = is_bf16,
+                                       .pairs = PAIRS,
+                                       .cos = v->cos,
+                                       .sin = v->sin,
+                                       .out = v->out};
+    v->kernels->norm_rotate(&call);
 }
 
 static void norm_rotate_f32(void *context)

@@ -40,7 +40,14 @@ void qsa_attend_compare(const qsa_kernels *kernels, enum qsa_element element, ui
                         qsa_attend_scratch *scratch)
 {
     const qsa_row_view *row = &scratch->row;
-    kernels->dots[element](scratch->q, heads, dim, row->blocks, row->n_blocks, scratch->x, scratch->x_stride);
+    const qsa_qk_call qk = {.q = scratch->q,
+                            .heads = heads,
+                            .dim = dim,
+                            .blocks = row->blocks,
+                            .n_blocks = row->n_blocks,
+                            .out = scratch->x,
+                            .out_stride = scratch->x_stride};
+    kernels->qk(&qk, element);
     squeeze(row, heads, scratch->x, scratch->x_stride);
 }
 
@@ -50,15 +57,24 @@ void qsa_attend_weigh(const qsa_kernels *kernels, enum qsa_element element, uint
     const qsa_row_view *row = &scratch->row;
     const size_t skipped = qsa_row_bytes(element, begin);
     float sum[QSA_HEADS_AT_ONCE];
-    kernels->weights(scratch->x, scratch->x_stride, heads, row->n, sum);
+    const qsa_softmax_call softmax = {scratch->x, scratch->x_stride, heads, row->n, sum};
+    kernels->softmax(&softmax);
     const void **v = row->v;
     if (skipped > 0) {
         v = scratch->v_from;
         for (uint32_t j = 0; j < row->n; j++)
             v[j] = (const uint8_t *)row->v[j] + skipped;
     }
-    kernels->accumulate[element](scratch->x, scratch->x_stride, heads, v, row->n, end - begin, sum, out + begin,
-                                 out_stride);
+    const qsa_pv_call pv = {.p = scratch->x,
+                            .stride = scratch->x_stride,
+                            .sum = sum,
+                            .heads = heads,
+                            .dim = end - begin,
+                            .n = row->n,
+                            .v = v,
+                            .out = out + begin,
+                            .out_stride = out_stride};
+    kernels->pv(&pv, element);
 }
 
 void qsa_attend_heads(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t dim,

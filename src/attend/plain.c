@@ -60,7 +60,8 @@ static void dots(const plain_row *row, uint32_t kv_head, const float *q, uint32_
                 block[d * QSA_BLOCK_TOKENS + t] = k[d];
         }
         const void *address = block;
-        row->kernels->dots[QSA_ELEMENT_F32](q, heads, dim, &address, 1, row->x + j, row->stride);
+        const qsa_qk_call qk = {q, heads, dim, &address, 1, row->x + j, row->stride};
+        row->kernels->qk(&qk, QSA_ELEMENT_F32);
     }
 }
 
@@ -78,9 +79,18 @@ static void attend_kv_head(const plain_row *row, uint32_t kv_head, const float *
         for (uint32_t i = 0; i < heads * dim; i++)
             row->q[i] = q[at + i] * c;
         dots(row, kv_head, row->q, heads);
-        row->kernels->weights(row->x, row->stride, heads, row->n, sum);
-        row->kernels->accumulate[QSA_ELEMENT_F32](row->x, row->stride, heads, row->v_rows, row->n, dim, sum, out + at,
-                                                  dim);
+        const qsa_softmax_call softmax = {row->x, row->stride, heads, row->n, sum};
+        const qsa_pv_call pv = {.p = row->x,
+                                .stride = row->stride,
+                                .sum = sum,
+                                .heads = heads,
+                                .dim = dim,
+                                .n = row->n,
+                                .v = row->v_rows,
+                                .out = out + at,
+                                .out_stride = dim};
+        row->kernels->softmax(&softmax);
+        row->kernels->pv(&pv, QSA_ELEMENT_F32);
     }
 }
 

@@ -50,8 +50,19 @@ void qsa_pool_angles(const qsa_pool_rule *rule, const float *cos_sin, float *out
 void qsa_pool_finish(const qsa_kernels *kernels, const qsa_pool_rule *rule, uint32_t n, const float *means,
                      const float *angles, float *out)
 {
-    kernels->norm_rotate(means, rule->dim, n, rule->dim, rule->weight, rule->eps, rule->pairs, angles,
-                         angles + rule->pairs, 2 * rule->pairs, rule->bf16, out);
+    const qsa_norm_rotate_call call = {.x = means,
+                                       .stride = rule->dim,
+                                       .heads = n,
+                                       .dim = rule->dim,
+                                       .weight = rule->weight,
+                                       .eps = rule->eps,
+                                       .bf16 = rule->bf16,
+                                       .pairs = rule->pairs,
+                                       .cos = angles,
+                                       .sin = angles + rule->pairs,
+                                       .angle_stride = 2 * (size_t)rule->pairs,
+                                       .out = out};
+    kernels->norm_rotate(&call);
 }
 
 void qsa_pool_one(const qsa_kernels *kernels, const qsa_pool_rule *rule, const float *raw, const float *cos_sin,
@@ -66,23 +77,29 @@ void qsa_pool_one(const qsa_kernels *kernels, const qsa_pool_rule *rule, const f
 /* Heads whose norms run side by side; more of them take turns. */
 enum { HEADS_ROUNDED = 8 };
 
-void qsa_index_norm_rotate(const qsa_kernels *kernels, const float *x, size_t stride, uint32_t heads, uint32_t dim,
-                           const float *weight, float eps, uint32_t pairs, const float *cos_sin, bool bf16, float *out)
+void qsa_index_norm_rotate(const qsa_kernels *kernels, const qsa_norm_rotate_call *call)
 {
-    if (!bf16) {
-        kernels->norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos_sin, cos_sin + pairs, 0, false, out);
+    if (!call->bf16) {
+        kernels->norm_rotate(call);
         return;
     }
+    const uint32_t dim = call->dim, pairs = call->pairs;
     float angles[QSA_MAX_DIM], rounded[HEADS_ROUNDED * QSA_MAX_DIM];
-    memcpy(angles, cos_sin, 2 * pairs * sizeof *cos_sin);
+    memcpy(angles, call->cos, pairs * sizeof *angles);
+    memcpy(angles + pairs, call->sin, pairs * sizeof *angles);
     round_all(angles, 2 * pairs);
-    for (uint32_t first = 0; first < heads; first += HEADS_ROUNDED) {
-        const uint32_t n = heads - first < HEADS_ROUNDED ? heads - first : HEADS_ROUNDED;
-        for (uint32_t h = 0; h < n; h++)
-            memcpy(rounded + (size_t)h * dim, x + (first + h) * stride, dim * sizeof *x);
-        round_all(rounded, n * dim);
-        kernels->norm_rotate(rounded, dim, n, dim, weight, eps, pairs, angles, angles + pairs, 0, true,
-                             out + (size_t)first * dim);
+    qsa_norm_rotate_call some = *call;
+    some.x = rounded;
+    some.stride = dim;
+    some.cos = angles;
+    some.sin = angles + pairs;
+    for (uint32_t first = 0; first < call->heads; first += HEADS_ROUNDED) {
+        some.heads = call->heads - first < HEADS_ROUNDED ? call->heads - first : HEADS_ROUNDED;
+        for (uint32_t h = 0; h < some.heads; h++)
+            memcpy(rounded + (size_t)h * dim, call->x + (first + h) * call->stride, dim * sizeof *rounded);
+        round_all(rounded, some.heads * dim);
+        some.out = call->out + (size_t)first * dim;
+        kernels->norm_rotate(&some);
     }
 }
 
@@ -141,8 +158,18 @@ qsa_status qsa_norm_rotate(const float *x, uint32_t heads, uint32_t dim, const f
     }
     qsa_float_env saved = qsa_float_env_enter();
     for (uint32_t h = 0; h < heads; h++) {
-        qsa_index_norm_rotate(kernels, x + (size_t)h * dim, dim, 1, dim, weight, eps, pairs, table,
-                              profile == QSA_PROFILE_BF16, result);
+        const qsa_norm_rotate_call call = {.x = x + (size_t)h * dim,
+                                           .stride = dim,
+                                           .heads = 1,
+                                           .dim = dim,
+                                           .weight = weight,
+                                           .eps = eps,
+                                           .bf16 = profile == QSA_PROFILE_BF16,
+                                           .pairs = pairs,
+                                           .cos = table,
+                                           .sin = table + pairs,
+                                           .out = result};
+        qsa_index_norm_rotate(kernels, &call);
         for (uint32_t d = 0; d < dim; d++)
             out[(size_t)h * dim + d] = result[d];
     }

@@ -30,9 +30,7 @@ void qsa_pool_finish(const qsa_kernels *kernels, const qsa_pool_rule *rule, uint
 void qsa_pool_one(const qsa_kernels *kernels, const qsa_pool_rule *rule, const float *raw, const float *cos_sin,
                   float *out);
 
-/* Norm and rotate as the index does: rounds input, cos and sin first in the bf16 profile. x [heads][dim] with stride.
- */
-void qsa_index_norm_rotate(const qsa_kernels *kernels, const float *x, size_t stride, uint32_t heads, uint32_t dim,
-                           const float *weight, float eps, uint32_t pairs, const float *cos_sin, bool bf16, float *out);
+/* Norm and rotate as the index does: in the bf16 profile x, cos and sin are rounded first. All heads rotate alike. */
+void qsa_index_norm_rotate(const qsa_kernels *kernels, const qsa_norm_rotate_call *call);
 
 #endif

@@ -8,7 +8,7 @@ enum { NEEDS_NOTHING = QSA_CPU_BASELINE, NEEDS_AVX2_FMA = QSA_CPU_AVX2, NEEDS_AV
 
 /* clang-format off */
 #define QSA_TABLE_BEGIN(isa_name, requirement) static const qsa_kernels table_##isa_name = {.isa = #isa_name,
-#define QSA_KERNEL(type, slot, function) .slot = function,
+#define QSA_KERNEL(operation, isa) .operation = qsa_##operation##__##isa,
 #define QSA_TABLE_END };
 /* clang-format on */
 #include "kernels/kernels.inc"
@@ -18,7 +18,7 @@ enum { NEEDS_NOTHING = QSA_CPU_BASELINE, NEEDS_AVX2_FMA = QSA_CPU_AVX2, NEEDS_AV
 
 static const qsa_kernels *const tables[] = {
 #define QSA_TABLE_BEGIN(isa_name, requirement) &table_##isa_name,
-#define QSA_KERNEL(type, slot, function)
+#define QSA_KERNEL(operation, isa)
 #define QSA_TABLE_END
 #include "kernels/kernels.inc"
 #undef QSA_TABLE_BEGIN
@@ -28,7 +28,7 @@ static const qsa_kernels *const tables[] = {
 
 static const qsa_isa isas[] = {
 #define QSA_TABLE_BEGIN(isa_name, requirement) {#isa_name, requirement},
-#define QSA_KERNEL(type, slot, function)
+#define QSA_KERNEL(operation, isa)
 #define QSA_TABLE_END
 #include "kernels/kernels.inc"
 };

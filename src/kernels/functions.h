@@ -6,7 +6,7 @@
 #include "kernels/kernels.h"
 
 #define QSA_TABLE_BEGIN(isa, requirement)
-#define QSA_KERNEL(type, slot, function) type function;
+#define QSA_KERNEL(operation, isa) qsa_##operation##_fn qsa_##operation##__##isa;
 #define QSA_TABLE_END
 #include "kernels/kernels.inc"
 #undef QSA_TABLE_BEGIN

@@ -2,12 +2,17 @@
 /* The table of kernels: the inner loops, one implementation per instruction set, all with the same bits.
  *
  * The scalar one is the definition (SPEC section 6): every dot product, sum of squares and weighted sum is one chain
- * acc = fma(a_i, b_i, acc) from +0, i ascending. Lanes run across independent outputs, never across one reduction.
- * Kernels assume the float environment of base/float_env.h and finite input; they check nothing and allocate nothing.
- * Layouts are those of device/layout.h: a block is 4 tokens of one kv head, dimension-major [dim][4]; a tile is the
- * pooled keys of one page, dimension-major [dim][groups]; V is token-major [dim]. */
-#ifndef QSA_KERNELS_H
-#define QSA_KERNELS_H
+ * acc = fma(a_i, b_i, acc) from +0, i ascending. SIMD lanes run across independent outputs, never across one reduction.
+ *
+ * A kernel takes one call struct and, where K, V or index keys are read, their element type. It allocates nothing and
+ * reports nothing: input is finite, the float environment is that of base/float_env.h, and the rest of the contract is
+ * asserted in debug builds (contract.h). Pointers to K, V and tiles need the alignment of their element only; output
+ * never overlaps input.
+ *
+ * Layouts are those of device/layout.h. A K block is 4 tokens of one kv head, interleaved: [dim][4]. A tile is the
+ * pooled index keys of one page, transposed: [dim][groups]. A V row is one token of one kv head: [dim]. */
+#ifndef QSA_KERNELS_KERNELS_H
+#define QSA_KERNELS_KERNELS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,14 +20,14 @@
 
 enum { QSA_BLOCK_TOKENS = 4 };
 
-/* Element types that a kernel reads, widened exactly to f32. */
+/* Types of stored elements. A kernel widens them to f32, exactly. */
 enum qsa_element { QSA_ELEMENT_F32 = 0, QSA_ELEMENT_BF16, QSA_ELEMENT_F16, QSA_ELEMENT_Q8_0, QSA_ELEMENT_COUNT };
 
-/* Elements that index keys come in: the first of them. */
+/* Index keys are of the first so many types. */
 enum { QSA_INDEX_ELEMENT_COUNT = QSA_ELEMENT_BF16 + 1 };
 
-/* q8_0: 32 dimensions share a scale d, an f16. A V row is a chunk after the other: d, then 32 int8. A K block: the four
- * tokens' d, then [32][4] int8. */
+/* q8_0: 32 dimensions, a chunk, share an f16 scale. A V row is a sequence of chunks: scale, 32 int8. So is a K block:
+ * the scales of the four tokens, then int8 [32][4]. */
 enum { QSA_CHUNK_DIMS = 32, QSA_V_CHUNK_BYTES = 34, QSA_K_CHUNK_BYTES = 4 * QSA_V_CHUNK_BYTES };
 
 /* Bytes of the V row of one token and kv head. */
@@ -33,12 +38,18 @@ static inline size_t qsa_row_bytes(enum qsa_element type, uint32_t dim)
     return dim * (type == QSA_ELEMENT_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-/* Scores (SPEC section 4). queries [n_queries][heads][dim]; tiles [n_tiles] -> [dim][groups];
- * out [n_queries][n_tiles][groups]. */
-typedef void qsa_score_fn(const float *queries, uint32_t n_queries, uint32_t heads, uint32_t dim,
-                          const void *const *tiles, uint32_t n_tiles, uint32_t groups, float *out);
+/* Index scores (SPEC section 4): the sum over heads of max(0, q.k). Tiles are f32 or bf16. */
+typedef struct qsa_score_call {
+    const float *queries; /* [n_queries][heads][dim] */
+    uint32_t n_queries, heads, dim;
+    const void *const *tiles; /* [n_tiles] -> [dim][groups] */
+    uint32_t n_tiles, groups;
+    float *out; /* [n_queries][n_tiles][groups] */
+} qsa_score_call;
 
-/* A group that may become a member of a selection. A score is >= +0: its bits order like an unsigned integer. */
+typedef void qsa_score_fn(const qsa_score_call *call, enum qsa_element type);
+
+/* A group that may be selected. A score is >= +0: its bits order like an unsigned integer. */
 typedef struct qsa_candidate {
     uint32_t bits; /* of the score */
     uint32_t group;
@@ -52,49 +63,78 @@ typedef uint32_t qsa_offer_fn(const float *scores, uint32_t n, uint32_t first, i
  * how many are left. */
 typedef uint32_t qsa_keep_fn(qsa_candidate *candidates, uint32_t n, uint32_t threshold, uint32_t equal);
 
-/* x = dot(q', k) of `heads` query heads that share one kv head. q [heads][dim], already times c;
- * blocks [n_blocks] -> [dim][4]; out: head h, token t of block b at out[h * out_stride + 4 * b + t]. Rows of blocks
- * whose lane is not in the caller's row may hold anything, their results too. */
-typedef void qsa_dots_fn(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
-                         float *out, size_t out_stride);
+/* QK^T of query heads that share a kv head, scaled for base 2: x = c q.k, c = log2(e) / sqrt(dim). Lanes of blocks that
+ * the caller did not select may hold anything; so may their results. */
+typedef struct qsa_qk_call {
+    const float *q; /* [heads][dim], already times c */
+    uint32_t heads, dim;
+    const void *const *blocks; /* [n_blocks] -> [dim][4] */
+    uint32_t n_blocks;
+    float *out; /* token t of block b: out[h * out_stride + 4 * b + t] */
+    size_t out_stride;
+} qsa_qk_call;
 
-/* Softmax weights in place: x[h * stride + j] -> p = E2(x - M), M the head's maximum over j < n; sum[h]: the chain L.
- */
-typedef void qsa_weights_fn(float *x, size_t stride, uint32_t heads, uint32_t n, float *sum);
+typedef void qsa_qk_fn(const qsa_qk_call *call, enum qsa_element type);
 
-/* out[h * out_stride + d] = (A_d * R) + 0, A_d the chain over tokens j < n of p[h * stride + j] * v_j[d], R = 1 /
- * sum[h]. v [n] -> [dim]. */
-typedef void qsa_accumulate_fn(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
-                               uint32_t dim, const float *sum, float *out, size_t out_stride);
+/* Softmax weights in place, not normalised: p = E2(x - M), M the head's maximum; sum is the chain L of the p. */
+typedef struct qsa_softmax_call {
+    float *x;      /* token j of head h: x[h * stride + j], j < n; out: p */
+    size_t stride; /* at least n; what lies between rows is not touched */
+    uint32_t heads, n;
+    float *sum; /* out: [heads] */
+} qsa_softmax_call;
 
-/* RMS norm, then half-split rotation of the first 2 * pairs dimensions, of `heads` vectors (SPEC section 3, steps 2 and
- * 3). x: head h at x + h * stride; weight [dim]; cos, sin [pairs] of head h at + h * angle_stride, 0 if all turn alike;
- * out [heads][dim], may not overlap x.
- * bf16: the roundings of the bf16 profile (input values already rounded by the caller; cos and sin too). */
-typedef void qsa_norm_rotate_fn(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight,
-                                float eps, uint32_t pairs, const float *cos, const float *sin, size_t angle_stride,
-                                bool bf16, float *out);
+typedef void qsa_softmax_fn(const qsa_softmax_call *call);
+
+/* PV, normalised: out = A (1 / sum) + 0, A the chain over tokens of p_j v_j. */
+typedef struct qsa_pv_call {
+    const float *p; /* token j of head h: p[h * stride + j] */
+    size_t stride;
+    const float *sum; /* [heads] */
+    uint32_t heads, dim, n;
+    const void *const *v; /* [n] -> [dim] */
+    float *out;           /* [heads][dim], head h at out + h * out_stride */
+    size_t out_stride;
+} qsa_pv_call;
+
+typedef void qsa_pv_fn(const qsa_pv_call *call, enum qsa_element type);
+
+/* RMS norm, then half-split rotation of the first 2 * pairs dimensions (SPEC section 3, steps 2 and 3). */
+typedef struct qsa_norm_rotate_call {
+    const float *x; /* [heads][dim], head h at x + h * stride */
+    size_t stride;
+    uint32_t heads, dim;
+    const float *weight; /* [dim] */
+    float eps;
+    bool bf16; /* round as the bf16 profile does; x, cos and sin are rounded already */
+    uint32_t pairs;
+    const float *cos, *sin; /* [heads][pairs], head h at + h * angle_stride; stride 0: all heads rotate alike */
+    size_t angle_stride;
+    float *out; /* [heads][dim] */
+} qsa_norm_rotate_call;
+
+typedef void qsa_norm_rotate_fn(const qsa_norm_rotate_call *call);
 
 /* Index of the first element that is NaN, infinite or beyond `limit` in magnitude; n if there is none. */
 typedef size_t qsa_check_fn(const float *x, size_t n, float limit);
 
-/* Round to bf16, to nearest even. */
+/* Rounds to bf16, to nearest even. */
 typedef void qsa_to_bf16_fn(const float *x, size_t n, uint16_t *out);
 
 typedef struct qsa_kernels {
     const char *isa; /* "scalar", "avx2", ... */
-    qsa_score_fn *score[QSA_INDEX_ELEMENT_COUNT];
+    qsa_score_fn *score;
     qsa_offer_fn *offer;
     qsa_keep_fn *keep;
-    qsa_dots_fn *dots[QSA_ELEMENT_COUNT];
-    qsa_weights_fn *weights;
-    qsa_accumulate_fn *accumulate[QSA_ELEMENT_COUNT];
+    qsa_qk_fn *qk;
+    qsa_softmax_fn *softmax;
+    qsa_pv_fn *pv;
     qsa_norm_rotate_fn *norm_rotate;
     qsa_check_fn *check;
     qsa_to_bf16_fn *to_bf16;
 } qsa_kernels;
 
-/* The best table that this processor can run; the one that the environment variable QSA_ISA names, if it is set. NULL:
+/* The best table that this processor can run; if the environment variable QSA_ISA is set, the one that it names. NULL:
  * that name is unknown, not built, or this processor lacks it. Never a silent fallback. */
 const qsa_kernels *qsa_kernels_choose(const char **out_wanted);
 

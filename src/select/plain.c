@@ -35,7 +35,8 @@ qsa_status qsa_score(const float *query, uint32_t heads, uint32_t dim, const flo
     qsa_float_env saved = qsa_float_env_enter();
     for (size_t g = 0; g < n_groups; g++) { /* a tile of one group is the plain vector */
         const void *tile = pooled + g * dim;
-        kernels->score[QSA_ELEMENT_F32](query, 1, heads, dim, &tile, 1, 1, out_scores + g);
+        const qsa_score_call call = {query, 1, heads, dim, &tile, 1, 1, out_scores + g};
+        kernels->score(&call, QSA_ELEMENT_F32);
     }
     qsa_float_env_leave(saved);
     return QSA_OK;

@@ -129,8 +129,9 @@ static void score_case(uint64_t seed)
     for (size_t t = 0; (k = qsa_kernels_available(t)) != NULL; t++) {
         place p = {"score", k->isa, seed};
         guarded out = guarded_alloc(n_queries * total);
-        k->score[type](queries, (uint32_t)n_queries, (uint32_t)heads, (uint32_t)dim, tile_addresses, (uint32_t)n_tiles,
-                       (uint32_t)groups, out.values);
+        const qsa_score_call call = {queries,        (uint32_t)n_queries, (uint32_t)heads,  (uint32_t)dim,
+                                     tile_addresses, (uint32_t)n_tiles,   (uint32_t)groups, out.values};
+        k->score(&call, type);
         for (size_t i = 0; i < n_queries * total; i++) {
             size_t g = i % total;
             if (!bad[g])
@@ -148,7 +149,7 @@ static void score_case(uint64_t seed)
     free(queries);
 }
 
-static void dots_case(uint64_t seed)
+static void qk_case(uint64_t seed)
 {
     random_source r = {seed};
     enum qsa_element type = random_chance(&r, 2) ? QSA_ELEMENT_F32 : QSA_ELEMENT_BF16;
@@ -162,11 +163,13 @@ static void dots_case(uint64_t seed)
 
     const qsa_kernels *k;
     for (size_t t = 0; (k = qsa_kernels_available(t)) != NULL; t++) {
-        place p = {"dots", k->isa, seed};
+        place p = {"qk", k->isa, seed};
         guarded out = guarded_alloc((heads - 1) * stride + n);
         float *gap = out.values + n; /* between the first head's row and the second's */
         uint32_t before = heads > 1 && stride > n ? test_bits(*gap) : 0;
-        k->dots[type](q, (uint32_t)heads, (uint32_t)dim, block_addresses, (uint32_t)n_blocks, out.values, stride);
+        const qsa_qk_call call = {q,          (uint32_t)heads, (uint32_t)dim, block_addresses, (uint32_t)n_blocks,
+                                  out.values, stride};
+        k->qk(&call, type);
         for (size_t h = 0; h < heads; h++)
             for (size_t j = 0; j < n; j++)
                 if (!bad[j])
@@ -211,7 +214,7 @@ static float *logits(random_source *r, size_t heads, size_t n, size_t stride)
     return x;
 }
 
-static void weights_case(uint64_t seed)
+static void softmax_case(uint64_t seed)
 {
     random_source r = {seed};
     size_t heads = random_between(&r, 1, 24);
@@ -225,10 +228,11 @@ static void weights_case(uint64_t seed)
 
     const qsa_kernels *k;
     for (size_t t = 0; (k = qsa_kernels_available(t)) != NULL; t++) {
-        place p = {"weights", k->isa, seed};
+        place p = {"softmax", k->isa, seed};
         guarded out = guarded_alloc(heads * stride), sum = guarded_alloc(heads);
         memcpy(out.values, x, heads * stride * sizeof(float));
-        k->weights(out.values, stride, (uint32_t)heads, (uint32_t)n, sum.values);
+        const qsa_softmax_call call = {out.values, stride, (uint32_t)heads, (uint32_t)n, sum.values};
+        k->softmax(&call);
         for (size_t i = 0; i < heads * stride; i++)
             expect_bits(p, "weight", i, expected[i], out.values[i]);
         for (size_t h = 0; h < heads; h++)
@@ -242,7 +246,7 @@ static void weights_case(uint64_t seed)
     free(expected_sum);
 }
 
-static void accumulate_case(uint64_t seed)
+static void pv_case(uint64_t seed)
 {
     random_source r = {seed};
     enum qsa_element type = random_chance(&r, 2) ? QSA_ELEMENT_F32 : QSA_ELEMENT_BF16;
@@ -264,11 +268,19 @@ static void accumulate_case(uint64_t seed)
 
     const qsa_kernels *k;
     for (size_t t = 0; (k = qsa_kernels_available(t)) != NULL; t++) {
-        place at = {"accumulate", k->isa, seed};
+        place at = {"pv", k->isa, seed};
         guarded out = guarded_alloc((heads - 1) * out_stride + dim);
         uint32_t before = heads > 1 && out_stride > dim ? test_bits(out.values[dim]) : 0;
-        k->accumulate[type](p, stride, (uint32_t)heads, row_addresses, (uint32_t)n, (uint32_t)dim, sum, out.values,
-                            out_stride);
+        const qsa_pv_call call = {.p = p,
+                                  .stride = stride,
+                                  .sum = sum,
+                                  .heads = (uint32_t)heads,
+                                  .dim = (uint32_t)dim,
+                                  .n = (uint32_t)n,
+                                  .v = row_addresses,
+                                  .out = out.values,
+                                  .out_stride = out_stride};
+        k->pv(&call, type);
         for (size_t h = 0; h < heads; h++)
             for (size_t d = 0; d < dim; d++)
                 expect_bits(at, "output", h * out_stride + d, naive_weighted_sum(p + h * stride, v, n, dim, d, sum[h]),
@@ -323,8 +335,19 @@ static void norm_rotate_case(uint64_t seed)
     for (size_t t = 0; (k = qsa_kernels_available(t)) != NULL; t++) {
         place p = {"norm_rotate", k->isa, seed};
         guarded out = guarded_alloc(heads * dim);
-        k->norm_rotate(x, stride, (uint32_t)heads, (uint32_t)dim, weight, eps, (uint32_t)pairs, cos, sin, angle_stride,
-                       bf16, out.values);
+        const qsa_norm_rotate_call call = {.x = x,
+                                           .stride = stride,
+                                           .heads = (uint32_t)heads,
+                                           .dim = (uint32_t)dim,
+                                           .weight = weight,
+                                           .eps = eps,
+                                           .bf16 = bf16,
+                                           .pairs = (uint32_t)pairs,
+                                           .cos = cos,
+                                           .sin = sin,
+                                           .angle_stride = angle_stride,
+                                           .out = out.values};
+        k->norm_rotate(&call);
         for (size_t i = 0; i < heads * dim; i++)
             expect_bits(p, "output", i, expected[i], out.values[i]);
         expect(p, "wrote outside its output", guarded_intact(&out));
@@ -388,22 +411,22 @@ static void score_equals_naive_loops(void **state)
     each_seed(400, score_case);
 }
 
-static void dots_equal_naive_loops(void **state)
+static void qk_equals_naive_loops(void **state)
 {
     (void)state;
-    each_seed(400, dots_case);
+    each_seed(400, qk_case);
 }
 
-static void weights_equal_naive_loops(void **state)
+static void softmax_equals_naive_loops(void **state)
 {
     (void)state;
-    each_seed(400, weights_case);
+    each_seed(400, softmax_case);
 }
 
-static void accumulate_equals_naive_loops(void **state)
+static void pv_equals_naive_loops(void **state)
 {
     (void)state;
-    each_seed(300, accumulate_case);
+    each_seed(300, pv_case);
 }
 
 static void norm_rotate_equals_naive_loops(void **state)
@@ -427,8 +450,8 @@ static void to_bf16_equals_the_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(score_equals_naive_loops),       cmocka_unit_test(dots_equal_naive_loops),
-        cmocka_unit_test(weights_equal_naive_loops),      cmocka_unit_test(accumulate_equals_naive_loops),
+        cmocka_unit_test(score_equals_naive_loops),       cmocka_unit_test(qk_equals_naive_loops),
+        cmocka_unit_test(softmax_equals_naive_loops),     cmocka_unit_test(pv_equals_naive_loops),
         cmocka_unit_test(norm_rotate_equals_naive_loops), cmocka_unit_test(check_finds_the_first_offender),
         cmocka_unit_test(to_bf16_equals_the_nearest),
     };

@@ -14,59 +14,63 @@
 
 static const qsa_kernels *right;
 
-static void score_of_a_shifted_tile(const float *queries, uint32_t n_queries, uint32_t heads, uint32_t dim,
-                                    const void *const *tiles, uint32_t n_tiles, uint32_t groups, float *out)
+static void score_of_a_shifted_tile(const qsa_score_call *call, enum qsa_element type)
 {
-    right->score[QSA_ELEMENT_F32](queries, n_queries, heads, dim, tiles, n_tiles, groups, out);
-    for (uint32_t row = 0; row < n_queries * n_tiles; row++) {
+    right->score(call, type);
+    const uint32_t groups = call->groups;
+    float *out = call->out;
+    for (uint32_t row = 0; row < call->n_queries * call->n_tiles; row++) {
         float first = out[row * groups];
         memmove(out + row * groups, out + row * groups + 1, (groups - 1) * sizeof *out);
         out[(row + 1) * groups - 1] = first;
     }
 }
 
-static void score_rounded_to_bf16(const float *queries, uint32_t n_queries, uint32_t heads, uint32_t dim,
-                                  const void *const *tiles, uint32_t n_tiles, uint32_t groups, float *out)
+static void score_rounded_to_bf16(const qsa_score_call *call, enum qsa_element type)
 {
-    right->score[QSA_ELEMENT_F32](queries, n_queries, heads, dim, tiles, n_tiles, groups, out);
-    for (uint32_t i = 0; i < n_queries * n_tiles * groups; i++)
-        out[i] = golden_to_bf16(out[i]);
+    right->score(call, type);
+    for (uint32_t i = 0; i < call->n_queries * call->n_tiles * call->groups; i++)
+        call->out[i] = golden_to_bf16(call->out[i]);
 }
 
-static void dots_without_the_last_dimension(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks,
-                                            uint32_t n_blocks, float *out, size_t out_stride)
+static void qk_without_the_last_dimension(const qsa_qk_call *call, enum qsa_element type)
 {
     float shorter[QSA_HEADS_AT_ONCE * 64];
-    memcpy(shorter, q, heads * dim * sizeof *q);
-    for (uint32_t h = 0; h < heads; h++)
-        shorter[(h + 1) * dim - 1] = 0;
-    right->dots[QSA_ELEMENT_F32](shorter, heads, dim, blocks, n_blocks, out, out_stride);
+    memcpy(shorter, call->q, call->heads * call->dim * sizeof *shorter);
+    for (uint32_t h = 0; h < call->heads; h++)
+        shorter[(h + 1) * call->dim - 1] = 0;
+    qsa_qk_call wrong = *call;
+    wrong.q = shorter;
+    right->qk(&wrong, type);
 }
 
-static void weights_one_bit_off(float *x, size_t stride, uint32_t heads, uint32_t n, float *sum)
+static void softmax_one_bit_off(const qsa_softmax_call *call)
 {
-    right->weights(x, stride, heads, n, sum);
-    sum[0] = nextafterf(sum[0], INFINITY);
+    right->softmax(call);
+    call->sum[0] = nextafterf(call->sum[0], INFINITY);
 }
 
-static void accumulate_without_the_last_token(const float *p, size_t stride, uint32_t heads, const void *const *v,
-                                              uint32_t n, uint32_t dim, const float *sum, float *out, size_t out_stride)
+static void pv_without_the_last_token(const qsa_pv_call *call, enum qsa_element type)
 {
-    right->accumulate[QSA_ELEMENT_F32](p, stride, heads, v, n > 1 ? n - 1 : n, dim, sum, out, out_stride);
+    qsa_pv_call shorter = *call;
+    shorter.n -= call->n > 1;
+    right->pv(&shorter, type);
 }
 
 /* Pairs (2i, 2i + 1) in place of (i, i + half): the fault that short tests never show. */
-static void rotation_of_neighbours(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight,
-                                   float eps, uint32_t pairs, const float *cos, const float *sin, size_t angle_stride,
-                                   bool bf16, float *out)
+static void rotation_of_neighbours(const qsa_norm_rotate_call *call)
 {
-    right->norm_rotate(x, stride, heads, dim, weight, eps, 0, cos, sin, 0, bf16, out);
-    for (uint32_t h = 0; h < heads; h++)
-        for (uint32_t i = 0; i < pairs; i++) {
-            float *pair = out + (size_t)h * dim + 2 * i, low = pair[0], high = pair[1];
-            pair[0] = low * cos[h * angle_stride + i] - high * sin[h * angle_stride + i];
-            pair[1] = high * cos[h * angle_stride + i] + low * sin[h * angle_stride + i];
+    qsa_norm_rotate_call norm = *call;
+    norm.pairs = 0;
+    right->norm_rotate(&norm);
+    for (uint32_t h = 0; h < call->heads; h++) {
+        const float *cos = call->cos + h * call->angle_stride, *sin = call->sin + h * call->angle_stride;
+        for (uint32_t i = 0; i < call->pairs; i++) {
+            float *pair = call->out + (size_t)h * call->dim + 2 * i, low = pair[0], high = pair[1];
+            pair[0] = low * cos[i] - high * sin[i];
+            pair[1] = high * cos[i] + low * sin[i];
         }
+    }
 }
 
 static size_t check_that_sees_nothing(const float *x, size_t n, float limit)
@@ -110,15 +114,15 @@ static void wrong_kernels_are_seen(void **state)
     for (int fault = 0; fault < 6; fault++) {
         qsa_kernels wrong = *right;
         if (fault == 0)
-            wrong.score[QSA_ELEMENT_F32] = score_of_a_shifted_tile;
+            wrong.score = score_of_a_shifted_tile;
         else if (fault == 1)
-            wrong.score[QSA_ELEMENT_F32] = score_rounded_to_bf16;
+            wrong.score = score_rounded_to_bf16;
         else if (fault == 2)
-            wrong.dots[QSA_ELEMENT_F32] = dots_without_the_last_dimension;
+            wrong.qk = qk_without_the_last_dimension;
         else if (fault == 3)
-            wrong.weights = weights_one_bit_off;
+            wrong.softmax = softmax_one_bit_off;
         else if (fault == 4)
-            wrong.accumulate[QSA_ELEMENT_F32] = accumulate_without_the_last_token;
+            wrong.pv = pv_without_the_last_token;
         else
             wrong.norm_rotate = rotation_of_neighbours;
         if (run_agrees(&wrong))

@@ -14,33 +14,28 @@
 static const qsa_kernels *right;
 static uint64_t counted;
 
-static void count_score(const float *queries, uint32_t n_queries, uint32_t heads, uint32_t dim,
-                        const void *const *tiles, uint32_t n_tiles, uint32_t groups, float *out)
+static void count_score(const qsa_score_call *call, enum qsa_element type)
 {
-    counted += (uint64_t)n_queries * heads * dim * n_tiles * groups;
-    right->score[QSA_ELEMENT_F32](queries, n_queries, heads, dim, tiles, n_tiles, groups, out);
+    counted += (uint64_t)call->n_queries * call->heads * call->dim * call->n_tiles * call->groups;
+    right->score(call, type);
 }
 
-static void count_dots(const float *q, uint32_t heads, uint32_t dim, const void *const *blocks, uint32_t n_blocks,
-                       float *out, size_t out_stride)
+static void count_qk(const qsa_qk_call *call, enum qsa_element type)
 {
-    counted += (uint64_t)heads * dim * n_blocks * QSA_BLOCK_TOKENS;
-    right->dots[QSA_ELEMENT_F32](q, heads, dim, blocks, n_blocks, out, out_stride);
+    counted += (uint64_t)call->heads * call->dim * call->n_blocks * QSA_BLOCK_TOKENS;
+    right->qk(call, type);
 }
 
-static void count_accumulate(const float *p, size_t stride, uint32_t heads, const void *const *v, uint32_t n,
-                             uint32_t dim, const float *sum, float *out, size_t out_stride)
+static void count_pv(const qsa_pv_call *call, enum qsa_element type)
 {
-    counted += (uint64_t)heads * n * dim;
-    right->accumulate[QSA_ELEMENT_F32](p, stride, heads, v, n, dim, sum, out, out_stride);
+    counted += (uint64_t)call->heads * call->n * call->dim;
+    right->pv(call, type);
 }
 
-static void count_norm_rotate(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight,
-                              float eps, uint32_t pairs, const float *cos, const float *sin, size_t angle_stride,
-                              bool bf16, float *out)
+static void count_norm_rotate(const qsa_norm_rotate_call *call)
 {
-    counted += (uint64_t)heads * dim;
-    right->norm_rotate(x, stride, heads, dim, weight, eps, pairs, cos, sin, angle_stride, bf16, out);
+    counted += (uint64_t)call->heads * call->dim;
+    right->norm_rotate(call);
 }
 
 /* ---- a layer of a step ---- */
@@ -195,9 +190,9 @@ static void expect_even_phases(uint32_t position, uint32_t tokens, bounds b)
         store(cache, seq, &batch, at, position - at < CHUNK ? position - at : CHUNK);
     qsa_kernels counting = *cache->store->kernels;
     right = cache->store->kernels;
-    counting.score[QSA_ELEMENT_F32] = count_score;
-    counting.dots[QSA_ELEMENT_F32] = count_dots;
-    counting.accumulate[QSA_ELEMENT_F32] = count_accumulate;
+    counting.score = count_score;
+    counting.qk = count_qk;
+    counting.pv = count_pv;
     counting.norm_rotate = count_norm_rotate;
     cache->store->kernels = &counting;
     layer alone = {0};

@@ -85,18 +85,31 @@ static qsa_strided norm_keys(const qsa_host_store *store, const qsa_batch *batch
     const qsa_store *base = &store->base;
     const qsa_strided *in = &io->tensors.k;
     const uint32_t heads = base->config->kv_heads, dim = base->config->head_dim, pairs = base->rotary->pairs;
-    const float *weight = qsa_store_weights(base, io->layer).k, eps = base->config->eps;
-    const float *angles = qsa_batch_cos_sin(batch, tokens.first, pairs);
+    qsa_norm_rotate_call call = {
+        .dim = dim, .weight = qsa_store_weights(base, io->layer).k, .eps = base->config->eps, .pairs = pairs};
+    call.cos = qsa_batch_cos_sin(batch, tokens.first, pairs);
+    call.sin = call.cos + pairs;
+    call.out = part->k;
     if (tokens.n < heads) {
-        for (uint32_t t = 0; t < tokens.n; t++, angles += 2 * pairs)
-            base->kernels->norm_rotate(row_of(in, tokens.first + t, 0), in->head_stride, heads, dim, weight, eps, pairs,
-                                       angles, angles + pairs, 0, false, part->k + (size_t)t * heads * dim);
+        call.heads = heads;
+        call.stride = in->head_stride;
+        for (uint32_t t = 0; t < tokens.n; t++) {
+            call.x = row_of(in, tokens.first + t, 0);
+            base->kernels->norm_rotate(&call);
+            call.cos += 2 * pairs;
+            call.sin += 2 * pairs;
+            call.out += (size_t)heads * dim;
+        }
         return (qsa_strided){part->k, (size_t)heads * dim, dim};
     }
-    for (uint32_t h = 0; h < heads; h++)
-        base->kernels->norm_rotate(row_of(in, tokens.first, h), in->token_stride, tokens.n, dim, weight, eps, pairs,
-                                   angles, angles + pairs, 2 * (size_t)pairs, false,
-                                   part->k + (size_t)h * tokens.n * dim);
+    call.heads = tokens.n;
+    call.stride = in->token_stride;
+    call.angle_stride = 2 * (size_t)pairs;
+    for (uint32_t h = 0; h < heads; h++) {
+        call.x = row_of(in, tokens.first, h);
+        base->kernels->norm_rotate(&call);
+        call.out += (size_t)tokens.n * dim;
+    }
     return (qsa_strided){part->k, dim, (size_t)tokens.n * dim};
 }
 

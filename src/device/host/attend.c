@@ -51,9 +51,17 @@ static void load_heads(const qsa_host_store *store, const qsa_batch *batch, cons
     const qsa_strided *in = &io->tensors.q;
     const uint32_t pairs = base->rotary->pairs;
     const float *table = qsa_batch_cos_sin(batch, token, pairs), c = qsa_query_scale(config->head_dim);
-    base->kernels->norm_rotate(in->data + token * in->token_stride + first_head * in->head_stride, in->head_stride,
-                               heads, config->head_dim, qsa_store_weights(base, io->layer).q, config->eps, pairs, table,
-                               table + pairs, 0, false, q);
+    const qsa_norm_rotate_call call = {.x = in->data + token * in->token_stride + first_head * in->head_stride,
+                                       .stride = in->head_stride,
+                                       .heads = heads,
+                                       .dim = config->head_dim,
+                                       .weight = qsa_store_weights(base, io->layer).q,
+                                       .eps = config->eps,
+                                       .pairs = pairs,
+                                       .cos = table,
+                                       .sin = table + pairs,
+                                       .out = q};
+    base->kernels->norm_rotate(&call);
     for (uint32_t i = 0; i < heads * config->head_dim; i++)
         q[i] *= c;
 }

@@ -27,9 +27,19 @@ static void load_query(const qsa_host_store *store, const qsa_batch *batch, cons
     const qsa_config *config = base->config;
     const qsa_strided *in = &io->tensors.index_q;
     const uint32_t pairs = base->rotary->pairs;
-    qsa_index_norm_rotate(base->kernels, in->data + token * in->token_stride, in->head_stride, config->index_heads,
-                          config->index_dim, qsa_store_weights(base, io->layer).index_q, config->eps, pairs,
-                          qsa_batch_cos_sin(batch, token, pairs), config->profile == QSA_PROFILE_BF16, out);
+    const float *angles = qsa_batch_cos_sin(batch, token, pairs);
+    const qsa_norm_rotate_call call = {.x = in->data + token * in->token_stride,
+                                       .stride = in->head_stride,
+                                       .heads = config->index_heads,
+                                       .dim = config->index_dim,
+                                       .weight = qsa_store_weights(base, io->layer).index_q,
+                                       .eps = config->eps,
+                                       .bf16 = config->profile == QSA_PROFILE_BF16,
+                                       .pairs = pairs,
+                                       .cos = angles,
+                                       .sin = angles + pairs,
+                                       .out = out};
+    qsa_index_norm_rotate(base->kernels, &call);
 }
 
 /* Pages of a sequence, counted in its table. */
@@ -88,8 +98,9 @@ static void scan_pages(qsa_host_store *store, const qsa_batch *batch, const qsa_
         const uint32_t n_tiles = pages.end - page < most ? (uint32_t)(pages.end - page) : most;
         for (uint32_t t = 0; t < n_tiles; t++)
             tiles[t] = qsa_host_page(store, QSA_ARENA_POOLED, io->layer, *qsa_table_at(&entry->table, page + t));
-        store->base.kernels->score[layout->index_element](part->queries, n, config->index_heads, config->index_dim,
-                                                          tiles, n_tiles, per_page, part->scores);
+        const qsa_score_call call = {part->queries, n,        config->index_heads, config->index_dim, tiles,
+                                     n_tiles,       per_page, part->scores};
+        store->base.kernels->score(&call, layout->index_element);
         for (uint32_t i = 0; i < n; i++)
             offer_tiles(store, entry, &batch->queries[first + i], page, n_tiles,
                         part->scores + (size_t)i * n_tiles * per_page, &selections[i]);

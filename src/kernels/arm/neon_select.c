@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates of a selection: sixteen scores at a time are looked at; where none passes, which is nearly always, all of
- * them are done. */
+/* Candidates of a selection: of sixteen scores at a time the largest is compared with the threshold; nearly always it
+ * does not pass, and all of them are done. */
 #include "kernels/arm/neon.h"
 
-enum { SCORES = 4 * QSA_LANES };
+enum { SCORES = 4 * LANES };
 
 /* The largest bits of sixteen scores, which are positive as signed integers. */
 QSA_INLINE int32_t largest_bits(const float *scores)
@@ -11,7 +11,7 @@ QSA_INLINE int32_t largest_bits(const float *scores)
     int32x4_t bits[4];
     QSA_UNROLL
     for (int i = 0; i < 4; i++)
-        bits[i] = vreinterpretq_s32_f32(vld1q_f32(scores + i * QSA_LANES));
+        bits[i] = vreinterpretq_s32_f32(vec_load(scores + i * LANES));
     return vmaxvq_s32(vmaxq_s32(vmaxq_s32(bits[0], bits[1]), vmaxq_s32(bits[2], bits[3])));
 }
 

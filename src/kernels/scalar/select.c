@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates of a selection: appended above a threshold, kept above a higher one. */
+/* Candidates of a selection: those above a threshold are appended, those below a higher one dropped. */
 #include "base/elementary.h"
 #include "kernels/functions.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done to vectors as they enter: norm and rotation (SPEC section 3), the check of inputs, rounding to bf16. */
+/* Vectors as they enter: RMS norm and rotation (SPEC section 3), the check of inputs, rounding to bf16. */
 #include "base/elementary.h"
+#include "kernels/contract.h"
 #include "kernels/functions.h"
 
 /* The profile's rounding of a result that is already an f32. */
@@ -30,14 +31,13 @@ static void rotate(float *y, uint32_t pairs, const float *cos, const float *sin,
     }
 }
 
-void qsa_norm_rotate__scalar(const float *x, size_t stride, uint32_t heads, uint32_t dim, const float *weight,
-                             float eps, uint32_t pairs, const float *cos, const float *sin, size_t angle_stride,
-                             bool bf16, float *out)
+void qsa_norm_rotate__scalar(const qsa_norm_rotate_call *c)
 {
-    for (uint32_t h = 0; h < heads; h++) {
-        float *y = out + (size_t)h * dim;
-        norm(x + h * stride, dim, weight, eps, bf16, y);
-        rotate(y, pairs, cos + h * angle_stride, sin + h * angle_stride, bf16);
+    qsa_expect_norm_rotate(c);
+    for (uint32_t h = 0; h < c->heads; h++) {
+        float *y = c->out + (size_t)h * c->dim;
+        norm(c->x + h * c->stride, c->dim, c->weight, c->eps, c->bf16, y);
+        rotate(y, c->pairs, c->cos + h * c->angle_stride, c->sin + h * c->angle_stride, c->bf16);
     }
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the AVX2 kernels share. Only files that are compiled for AVX2 include this. */
+/* AVX2: vec is 8 floats, a tile two of them. Only files that are compiled for AVX2 include this.
+ *
+ * The names without a prefix are the vocabulary of simd/: every instruction set defines the same. */
 #ifndef QSA_KERNELS_X86_AVX2_H
 #define QSA_KERNELS_X86_AVX2_H
 
@@ -8,187 +10,238 @@
 #include "kernels/template.h"
 
 #include <immintrin.h>
+#include <string.h>
 
-/* Sixteen values as two vectors of f32. From bf16 they come as 0-3 8-11 | 4-7 12-15, because interleaving with zeros
- * within halves is cheaper than widening across them: it leaves the ports of the fma alone. Sums of lanes do not mind;
- * whoever stores them calls qsa_natural_order. */
-typedef struct qsa_pair {
-    __m256 v[2];
-} qsa_pair;
+enum { LANES = 8, VECTORS = 2, TILE = LANES * VECTORS, MOST_ROWS = 6, CHAIN_VECTORS = 2 };
 
-QSA_INLINE qsa_pair qsa_pair_from_bf16(__m256i bits)
+#define QSA_WITH_ROWS QSA_WITH_ROWS_6
+
+static inline uint32_t rows_next(size_t left)
 {
-    __m256i zero = _mm256_setzero_si256();
-    return (qsa_pair){{_mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, bits)),
-                       _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, bits))}};
+    return (uint32_t)qsa_even_rows(left, MOST_ROWS);
 }
 
-/* Eight int8 as f32, times a scale: exact. */
-QSA_INLINE __m256 qsa_eight_quants(const void *quants, __m256 scale)
+typedef __m256 vec;
+
+QSA_INLINE vec vec_zero(void)
 {
-    __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)quants));
-    return _mm256_mul_ps(_mm256_cvtepi32_ps(q), scale);
+    return _mm256_setzero_ps();
 }
 
-/* Dimensions i .. i + 16 of a V row, i a multiple of 16. */
-QSA_INLINE qsa_pair qsa_pair_from_q8_0(const void *row, size_t i)
+QSA_INLINE vec vec_set(float x)
 {
-    const uint8_t *chunk = (const uint8_t *)row + i / QSA_CHUNK_DIMS * QSA_V_CHUNK_BYTES;
-    const uint8_t *quants = chunk + sizeof(uint16_t) + i % QSA_CHUNK_DIMS;
-    __m256 scale = _mm256_set1_ps(_cvtsh_ss(*(const uint16_t *)(const void *)chunk));
-    return (qsa_pair){{qsa_eight_quants(quants, scale), qsa_eight_quants(quants + 8, scale)}};
+    return _mm256_set1_ps(x);
 }
 
-/* Sixteen neighbours, from values[i] on. */
-QSA_INLINE qsa_pair qsa_pair_load(const void *values, size_t i, enum qsa_element type)
+QSA_INLINE vec vec_load(const float *x)
 {
-    if (type == QSA_ELEMENT_BF16)
-        return qsa_pair_from_bf16(_mm256_loadu_si256((const __m256i *)((const uint16_t *)values + i)));
-    if (type == QSA_ELEMENT_F16) {
-        const __m128i *h = (const __m128i *)((const uint16_t *)values + i);
-        return (qsa_pair){{_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))}};
-    }
-    if (type == QSA_ELEMENT_Q8_0)
-        return qsa_pair_from_q8_0(values, i);
-    const float *f = (const float *)values + i;
-    return (qsa_pair){{_mm256_loadu_ps(f), _mm256_loadu_ps(f + 8)}};
+    return _mm256_loadu_ps(x);
 }
 
-/* Eight neighbours from low[i] on, then eight from high[i] on. */
-QSA_INLINE qsa_pair qsa_pair_load_two(const void *low, const void *high, size_t i, enum qsa_element type)
+QSA_INLINE void vec_store(float *x, vec v)
 {
-    if (type == QSA_ELEMENT_BF16)
-        return qsa_pair_from_bf16(_mm256_loadu2_m128i((const __m128i *)((const uint16_t *)high + i),
-                                                      (const __m128i *)((const uint16_t *)low + i)));
-    return (qsa_pair){{_mm256_loadu_ps((const float *)low + i), _mm256_loadu_ps((const float *)high + i)}};
+    _mm256_storeu_ps(x, v);
 }
 
-/* Lanes in the order of qsa_pair_load, put into the order of memory. */
-QSA_INLINE qsa_pair qsa_natural_order(qsa_pair x, enum qsa_element type)
+QSA_INLINE vec vec_add(vec a, vec b)
 {
-    if (type == QSA_ELEMENT_BF16)
-        return (qsa_pair){{_mm256_permute2f128_ps(x.v[0], x.v[1], 0x20), _mm256_permute2f128_ps(x.v[0], x.v[1], 0x31)}};
-    return x;
+    return _mm256_add_ps(a, b);
 }
 
-/* A K block of f16 or q8_0 to f32: out [dim][4]. */
-QSA_INLINE void qsa_widen_block(const void *block, uint32_t dim, enum qsa_element type, float *out)
+QSA_INLINE vec vec_sub(vec a, vec b)
 {
-    if (type == QSA_ELEMENT_F16) {
-        for (uint32_t d = 0; d < dim; d++)
-            _mm_storeu_ps(out + 4 * (size_t)d,
-                          _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)((const uint16_t *)block + 4 * (size_t)d))));
-        return;
-    }
-    const uint8_t *chunk = block;
-    for (uint32_t first = 0; first < dim; first += QSA_CHUNK_DIMS, chunk += QSA_K_CHUNK_BYTES) {
-        __m128 four = _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(const void *)chunk));
-        __m256 scales = _mm256_set_m128(four, four);
-        const uint8_t *quants = chunk + QSA_BLOCK_TOKENS * sizeof(uint16_t);
-        for (uint32_t d = 0; d < QSA_CHUNK_DIMS; d += 2) /* eight quants are two dimensions of four tokens */
-            _mm256_storeu_ps(out + QSA_BLOCK_TOKENS * (size_t)(first + d),
-                             qsa_eight_quants(quants + QSA_BLOCK_TOKENS * d, scales));
-    }
+    return _mm256_sub_ps(a, b);
 }
 
-/* q.k over blocks of f16 or q8_0: a few blocks at a time are widened, and the f32 kernel does the rest. */
-enum { QSA_WIDE_FLOATS = 8192 };
-
-QSA_INLINE void qsa_dots_widened(qsa_dots_fn *dots_f32, const float *q, uint32_t heads, uint32_t dim,
-                                 const void *const *blocks, uint32_t n_blocks, enum qsa_element type, float *out,
-                                 size_t out_stride)
+QSA_INLINE vec vec_mul(vec a, vec b)
 {
-    float wide[QSA_WIDE_FLOATS];
-    const void *addresses[QSA_WIDE_FLOATS / QSA_BLOCK_TOKENS];
-    const uint32_t block_floats = dim * QSA_BLOCK_TOKENS, most = QSA_WIDE_FLOATS / block_floats;
-    for (uint32_t b = 0; b < n_blocks; b += most) {
-        const uint32_t count = n_blocks - b < most ? n_blocks - b : most;
-        for (uint32_t i = 0; i < count; i++) {
-            addresses[i] = wide + (size_t)i * block_floats;
-            qsa_widen_block(blocks[b + i], dim, type, wide + (size_t)i * block_floats);
-        }
-        dots_f32(q, heads, dim, addresses, count, out + (size_t)b * QSA_BLOCK_TOKENS, out_stride);
-    }
+    return _mm256_mul_ps(a, b);
 }
 
-/* All ones in the first `count` lanes, 0 <= count; from 8 on in all. */
-QSA_INLINE __m256i qsa_first_lanes(size_t count)
+QSA_INLINE vec vec_div(vec a, vec b)
 {
-    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count < 8 ? (int)count : 8), lane);
+    return _mm256_div_ps(a, b);
 }
 
-/* The first `count` of eight floats; the rest +0, and not read. */
-QSA_INLINE __m256 qsa_load_first(const float *x, size_t count)
+QSA_INLINE vec vec_sqrt(vec a)
 {
-    return count >= 8 ? _mm256_loadu_ps(x) : _mm256_maskload_ps(x, qsa_first_lanes(count));
+    return _mm256_sqrt_ps(a);
 }
 
-QSA_INLINE void qsa_store_first(float *x, size_t count, __m256 v)
+QSA_INLINE vec vec_fma(vec a, vec b, vec c)
 {
-    if (count >= 8)
-        _mm256_storeu_ps(x, v);
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+QSA_INLINE vec vec_max(vec a, vec b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+QSA_INLINE float vec_largest(vec a)
+{
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
+
+/* All ones in the first `count` lanes. */
+QSA_INLINE __m256i first_lanes(size_t count)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/* The first `count` floats, at most LANES; the other lanes are those of `rest`, their memory is not read. */
+QSA_INLINE vec vec_load_first(const float *x, size_t count, vec rest)
+{
+    if (count >= LANES)
+        return vec_load(x);
+    const __m256i first = first_lanes(count);
+    return _mm256_blendv_ps(rest, _mm256_maskload_ps(x, first), _mm256_castsi256_ps(first));
+}
+
+QSA_INLINE void vec_store_first(float *x, size_t count, vec v)
+{
+    if (count >= LANES)
+        vec_store(x, v);
     else
-        _mm256_maskstore_ps(x, qsa_first_lanes(count), v);
+        _mm256_maskstore_ps(x, first_lanes(count), v);
 }
 
-/* Turns four neighbours of each of eight rows into four vectors of eight lanes, lane r from row r: out[k] holds
- * rows[r][i + k]. So eight chains run side by side and none is cut. */
-QSA_INLINE void qsa_columns_load(const float *const rows[8], size_t i, __m256 out[4])
+/* p * 2^n, where shifted = rounder + n: adds n to the exponent. */
+QSA_INLINE vec vec_times_power(vec p, vec shifted, vec rounder)
 {
-    __m256 a = _mm256_loadu2_m128(rows[4] + i, rows[0] + i);
-    __m256 b = _mm256_loadu2_m128(rows[5] + i, rows[1] + i);
-    __m256 c = _mm256_loadu2_m128(rows[6] + i, rows[2] + i);
-    __m256 d = _mm256_loadu2_m128(rows[7] + i, rows[3] + i);
-    __m256 ab_low = _mm256_unpacklo_ps(a, b), ab_high = _mm256_unpackhi_ps(a, b);
-    __m256 cd_low = _mm256_unpacklo_ps(c, d), cd_high = _mm256_unpackhi_ps(c, d);
+    const __m256i n = _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_castps_si256(rounder));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(n, 23)));
+}
+
+/* Lanes of v whose x is at least `limit`; +0 in the others. */
+QSA_INLINE vec vec_zero_below(vec v, vec x, float limit)
+{
+    return _mm256_and_ps(v, _mm256_cmp_ps(x, _mm256_set1_ps(limit), _CMP_GE_OQ));
+}
+
+/* No lane is NaN, or beyond the limit in magnitude. */
+QSA_INLINE bool vec_within(vec x, float limit)
+{
+    const vec magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+    return _mm256_movemask_ps(_mm256_cmp_ps(magnitude, _mm256_set1_ps(limit), _CMP_NLE_UQ)) == 0;
+}
+
+/* Bits rounded to bf16 in their upper halves; what is below is left over. */
+QSA_INLINE __m256i rounded_bits(vec x)
+{
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+}
+
+QSA_INLINE vec vec_round_bf16(vec x)
+{
+    return _mm256_castsi256_ps(_mm256_and_si256(rounded_bits(x), _mm256_set1_epi32((int)0xffff0000)));
+}
+
+QSA_INLINE void vec_store_bf16(uint16_t *out, vec x)
+{
+    const __m256i bits = _mm256_srli_epi32(rounded_bits(x), 16);
+    const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+    _mm_storeu_si128((__m128i *)(void *)out, packed);
+}
+
+/* Transposes four floats of each of eight rows: out[k] holds rows[r][i + k] in lane r. */
+QSA_INLINE void vec_columns(const float *const rows[LANES], size_t i, vec out[4])
+{
+    const vec a = _mm256_loadu2_m128(rows[4] + i, rows[0] + i), b = _mm256_loadu2_m128(rows[5] + i, rows[1] + i);
+    const vec c = _mm256_loadu2_m128(rows[6] + i, rows[2] + i), d = _mm256_loadu2_m128(rows[7] + i, rows[3] + i);
+    const vec ab_low = _mm256_unpacklo_ps(a, b), ab_high = _mm256_unpackhi_ps(a, b);
+    const vec cd_low = _mm256_unpacklo_ps(c, d), cd_high = _mm256_unpackhi_ps(c, d);
     out[0] = _mm256_shuffle_ps(ab_low, cd_low, 0x44);
     out[1] = _mm256_shuffle_ps(ab_low, cd_low, 0xee);
     out[2] = _mm256_shuffle_ps(ab_high, cd_high, 0x44);
     out[3] = _mm256_shuffle_ps(ab_high, cd_high, 0xee);
 }
 
-/* Chains of plain additions along `heads` rows, as SPEC section 6 defines L: at most eight chains a vector, and two
- * vectors at once, because one alone would wait for its additions. Lanes beyond the last row repeat it. */
-enum { QSA_CHAIN_LANES = 8, QSA_CHAIN_VECTORS = 2, QSA_CHAINS = QSA_CHAIN_LANES * QSA_CHAIN_VECTORS };
+/* ---- tiles ---- */
 
-QSA_INLINE void qsa_add_chains_of(const float *p, size_t stride, uint32_t heads, uint32_t vectors, size_t n, float *sum)
+/* 16 values. bf16 is widened into the lane order 0-3 8-11 | 4-7 12-15, because interleaving with zeros within 128-bit
+ * halves is cheaper than widening across them: it leaves the ports of the fma alone. Sums do not mind; tile_in_order
+ * undoes it. */
+typedef struct tile {
+    vec v[VECTORS];
+} tile;
+
+QSA_INLINE tile tile_zero(void)
 {
-    const float *rows[QSA_CHAINS];
-    for (uint32_t h = 0; h < QSA_CHAIN_LANES * vectors; h++)
-        rows[h] = p + (h < heads ? h : heads - 1) * stride;
-    __m256 total[QSA_CHAIN_VECTORS] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-    size_t j = 0;
-    for (; j + 4 <= n; j += 4) {
-        __m256 column[QSA_CHAIN_VECTORS][4];
-        QSA_UNROLL
-        for (uint32_t v = 0; v < vectors; v++)
-            qsa_columns_load(rows + QSA_CHAIN_LANES * v, j, column[v]);
-        QSA_UNROLL
-        for (int k = 0; k < 4; k++)
-            for (uint32_t v = 0; v < vectors; v++)
-                total[v] = _mm256_add_ps(total[v], column[v][k]);
-    }
-    float totals[QSA_CHAINS];
-    for (uint32_t v = 0; v < vectors; v++)
-        _mm256_storeu_ps(totals + QSA_CHAIN_LANES * v, total[v]);
-    for (uint32_t h = 0; h < heads; h++) {
-        for (size_t rest = j; rest < n; rest++)
-            totals[h] = totals[h] + rows[h][rest];
-        sum[h] = totals[h];
-    }
+    return (tile){{vec_zero(), vec_zero()}};
 }
 
-/* Of any number of rows. */
-QSA_INLINE void qsa_add_chains(const float *p, size_t stride, uint32_t heads, size_t n, float *sum)
+QSA_INLINE tile tile_from_f32(const float *x)
 {
-    for (uint32_t h = 0; h < heads; h += QSA_CHAINS) {
-        const uint32_t count = heads - h < QSA_CHAINS ? heads - h : QSA_CHAINS;
-        if (count > QSA_CHAIN_LANES)
-            qsa_add_chains_of(p + h * stride, stride, count, 2, n, sum + h);
-        else
-            qsa_add_chains_of(p + h * stride, stride, count, 1, n, sum + h);
+    return (tile){{vec_load(x), vec_load(x + LANES)}};
+}
+
+QSA_INLINE void tile_to_f32(float *x, tile t)
+{
+    vec_store(x, t.v[0]);
+    vec_store(x + LANES, t.v[1]);
+}
+
+QSA_INLINE tile tile_fma(float a, tile b, tile c)
+{
+    const vec all = vec_set(a);
+    return (tile){{vec_fma(all, b.v[0], c.v[0]), vec_fma(all, b.v[1], c.v[1])}};
+}
+
+QSA_INLINE tile tile_from_bf16(__m256i bits)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    return (tile){{_mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, bits)),
+                   _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, bits))}};
+}
+
+/* Eight int8 as f32, times their scales: exact. */
+QSA_INLINE vec eight_quants(const void *quants, vec scales)
+{
+    const __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)quants));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(q), scales);
+}
+
+/* Dimensions i .. i + 16 of a V row of q8_0, i a multiple of 16. */
+QSA_INLINE tile tile_from_q8_0(const void *row, size_t i)
+{
+    const uint8_t *chunk = (const uint8_t *)row + i / QSA_CHUNK_DIMS * QSA_V_CHUNK_BYTES;
+    const uint8_t *quants = chunk + sizeof(uint16_t) + i % QSA_CHUNK_DIMS;
+    const vec scale = vec_set(_cvtsh_ss(*(const uint16_t *)(const void *)chunk));
+    return (tile){{eight_quants(quants, scale), eight_quants(quants + LANES, scale)}};
+}
+
+/* Dimensions i .. i + 16 of a V row. */
+QSA_INLINE tile tile_load(const void *row, size_t i, enum qsa_element type)
+{
+    if (type == QSA_ELEMENT_BF16)
+        return tile_from_bf16(_mm256_loadu_si256((const __m256i *)((const uint16_t *)row + i)));
+    if (type == QSA_ELEMENT_F16) {
+        const __m128i *h = (const __m128i *)((const uint16_t *)row + i);
+        return (tile){{_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))}};
     }
+    return type == QSA_ELEMENT_Q8_0 ? tile_from_q8_0(row, i) : tile_from_f32((const float *)row + i);
+}
+
+/* LANES neighbours from element i of each part on; f32 or bf16. */
+QSA_INLINE tile tile_load_parts(const void *const part[VECTORS], size_t i, enum qsa_element type)
+{
+    if (type == QSA_ELEMENT_BF16)
+        return tile_from_bf16(_mm256_loadu2_m128i((const __m128i *)((const uint16_t *)part[1] + i),
+                                                  (const __m128i *)((const uint16_t *)part[0] + i)));
+    return (tile){{vec_load((const float *)part[0] + i), vec_load((const float *)part[1] + i)}};
+}
+
+/* From the lane order of tile_load and tile_load_parts to that of memory. */
+QSA_INLINE tile tile_in_order(tile t, enum qsa_element type)
+{
+    if (type != QSA_ELEMENT_BF16)
+        return t;
+    return (tile){{_mm256_permute2f128_ps(t.v[0], t.v[1], 0x20), _mm256_permute2f128_ps(t.v[0], t.v[1], 0x31)}};
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates of a selection: eight scores at a time are compared; few pass, one by one. */
+/* Candidates of a selection: eight scores at a time are compared with the threshold; few pass, one by one. */
 #include "kernels/x86/avx2.h"
 
 enum { SCORES = 8, CANDIDATES = 4 };

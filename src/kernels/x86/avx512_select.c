@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates of a selection: 16 scores at a time are compared, and the few that pass are gathered. */
+/* Candidates of a selection: 16 scores at a time are compared with the threshold, and the few that pass are gathered.
+ */
 #include "kernels/x86/avx512.h"
 
 enum { SCORES = 16, CANDIDATES = 8, AT_ONCE = 256 };
