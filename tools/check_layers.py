@@ -48,7 +48,7 @@ ROOMS = {
     "console": ENGINE + ["src/base"],
     "oracle": [],
     "verify": ENGINE + ["console", "oracle"],
-    "bench": ENGINE + ["src/base", "src/kernels", "src/select", "products", "console"],
+    "bench": ENGINE + ["src/base", "src/kernels", "src/select", "products", "engine/ops", "console"],
     "cli": ENGINE + ["console", "verify", "bench"],
     "examples": LIBRARY + ["ggml/include"],
     "tests": EVERYTHING,

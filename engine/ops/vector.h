@@ -385,6 +385,27 @@ OPS_INLINE void answer(const delta_token *t, const answers *a, const float *v, s
     }
 }
 
+enum { LINE_FLOATS = 16, TOKENS_AHEAD = 4 };
+
+OPS_INLINE void fetch(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += LINE_FLOATS)
+        __builtin_prefetch(x + i);
+}
+
+/* Tokens are pages apart, where the processor does not look by itself. columns: of v, from `column` on. */
+OPS_INLINE void fetch_token(const ops_delta *op, size_t token, size_t head, size_t column, size_t columns)
+{
+    if (token >= op->tokens)
+        return;
+    const delta_token t = delta_token_at(op, token, head);
+    fetch(t.q, op->dim);
+    fetch(t.k, op->dim);
+    fetch(op->v + token * op->stride + column, columns);
+    for (size_t i = 0; i < columns; i += LINE_FLOATS)
+        __builtin_prefetch(op->out + token * op->value_heads * op->dim + column + i, 1);
+}
+
 /* `blocks` blocks of columns from `block` on, of one head; columns: those that there are. */
 OPS_INLINE void delta_columns(const ops_delta *op, size_t block, size_t blocks, size_t columns)
 {
@@ -396,6 +417,7 @@ OPS_INLINE void delta_columns(const ops_delta *op, size_t block, size_t blocks, 
     answers a = ask(s, &t, op->dim, vecs);
     for (size_t token = 0;; token++) {
         vec d[DELTA_BLOCKS * BLOCK_VECS];
+        fetch_token(op, token + TOKENS_AHEAD, head, column, columns);
         answer(&t, &a, op->v + token * op->stride + column, columns, vecs, d,
                op->out + token * op->value_heads * op->dim + column);
         if (token + 1 == op->tokens) {
@@ -409,20 +431,53 @@ OPS_INLINE void delta_columns(const ops_delta *op, size_t block, size_t blocks, 
     }
 }
 
+/* Blocks of one head. */
+static void delta_blocks(const ops_delta *op, ops_range blocks)
+{
+    const size_t per_head = ops_state_blocks(op->dim);
+    for (size_t block = blocks.begin; block < blocks.end;) {
+        const size_t columns = op->dim - block % per_head * OPS_STATE_COLUMNS;
+        if (columns < OPS_STATE_COLUMNS) {
+            delta_columns(op, block, 1, columns);
+            block += 1;
+        } else if (DELTA_BLOCKS > 1 && columns >= DELTA_BLOCKS * OPS_STATE_COLUMNS &&
+                   block + DELTA_BLOCKS <= blocks.end) {
+            delta_columns(op, block, DELTA_BLOCKS, DELTA_BLOCKS * OPS_STATE_COLUMNS);
+            block += DELTA_BLOCKS;
+        } else {
+            delta_columns(op, block, 1, OPS_STATE_COLUMNS);
+            block += 1;
+        }
+    }
+}
+
+/* Tokens that all blocks of a head take before the next ones: what is read of them stays in the second-level cache. */
+enum { STRIP = 64 };
+
+/* The same for tokens [first, first + STRIP) alone, or those that are left. */
+OPS_INLINE ops_delta strip_of(ops_delta op, size_t first)
+{
+    op.q += first * op.stride;
+    op.k += first * op.stride;
+    op.v += first * op.stride;
+    op.kq += first * op.key_heads;
+    op.decay += first * op.value_heads;
+    op.beta += first * op.value_heads;
+    op.out += first * op.value_heads * op.dim;
+    op.before = first == 0 ? op.before : op.after;
+    op.tokens = op.tokens - first < STRIP ? op.tokens - first : STRIP;
+    return op;
+}
+
 static void delta(const ops_delta *op, ops_range blocks)
 {
     const size_t per_head = ops_state_blocks(op->dim);
-    size_t step = 1;
-    for (size_t block = blocks.begin; block < blocks.end; block += step) {
-        const size_t in_head = block % per_head, columns = op->dim - in_head * OPS_STATE_COLUMNS;
-        step = 1;
-        if (columns < OPS_STATE_COLUMNS) {
-            delta_columns(op, block, 1, columns);
-        } else if (columns >= DELTA_BLOCKS * OPS_STATE_COLUMNS && block + DELTA_BLOCKS <= blocks.end) {
-            step = DELTA_BLOCKS;
-            delta_columns(op, block, DELTA_BLOCKS, DELTA_BLOCKS * OPS_STATE_COLUMNS);
-        } else {
-            delta_columns(op, block, 1, OPS_STATE_COLUMNS);
+    for (size_t begin = blocks.begin, end; begin < blocks.end; begin = end) {
+        end = (begin / per_head + 1) * per_head;
+        end = end < blocks.end ? end : blocks.end;
+        for (size_t first = 0; first < op->tokens; first += STRIP) {
+            const ops_delta strip = strip_of(*op, first);
+            delta_blocks(&strip, (ops_range){begin, end});
         }
     }
 }

@@ -40,9 +40,8 @@ static ops_delta random_delta(trial *t, size_t tokens)
     return op;
 }
 
-static void one_delta(trial *t)
+static void compare_delta(trial *t, ops_delta op)
 {
-    ops_delta op = random_delta(t, trial_size(t, 1, 6));
     const size_t units = op.value_heads * ops_state_blocks(op.dim);
     const trial_pair out = trial_output(t, op.tokens * op.value_heads * op.dim, 0);
     const trial_pair after = trial_output(t, state_floats(&op), 0);
@@ -58,10 +57,22 @@ static void one_delta(trial *t)
     trial_compare(t, "after", after);
 }
 
+static void one_delta(trial *t)
+{
+    compare_delta(t, random_delta(t, trial_size(t, 1, 6)));
+}
+
+/* More than a table takes at a time. */
+static void many_tokens(trial *t)
+{
+    compare_delta(t, random_delta(t, trial_size(t, 60, 200)));
+}
+
 static void test_delta(void **state)
 {
     (void)state;
     each_trial("delta", CASES, one_delta);
+    each_trial("delta, many tokens", CASES / 10, many_tokens);
 }
 
 static ops_delta tokens_of(ops_delta op, size_t first, size_t tokens)
