@@ -239,7 +239,7 @@ static void print_memory(const whole *w)
                 {"weights_copied", "dequantised or repacked", (double)w->info.copied_bytes},
                 {"memory_planned", "of the cache, by qsa_plan_memory", (double)stats.plan.total_bytes},
                 {"memory_states", "recurrent states", (double)stats.state_bytes},
-                {"memory_graph", "of the forward pass", (double)stats.compute_bytes},
+                {"memory_activations", "of the forward pass", (double)stats.compute_bytes},
                 {"memory_resident", "of the process, with mapped pages", resident ? (double)resident : NAN}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const bench_figure f = bench_figure_plain(rows[i].name, rows[i].bytes / mib, "MiB", rows[i].note);

@@ -27,7 +27,7 @@ typedef struct request {
     const char *save; /* a snapshot file to write at the end; NULL: none */
     uint32_t tokens;
     bool specials, help;
-    qsa_weights weights;
+    qsa_weight_storage weights;
     generation_options generation;
 } request;
 

@@ -41,16 +41,6 @@ if(QSA_COVERAGE)
   add_link_options(--coverage)
 endif()
 
-# QSA_NODE_FLAGS: for the loops of the engine's own graph nodes, which use the instructions that ggml uses. Their bits do not
-# depend on it: nothing in them is contracted or reordered. Where there are no such flags a fused multiply-add is a call of the
-# C library, a dozen times slower.
-set(QSA_NODE_FLAGS "")
-if(GGML_NATIVE AND NOT CMAKE_CROSSCOMPILING)
-  set(QSA_NODE_FLAGS -march=native)
-elseif(GGML_AVX2 AND GGML_FMA AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set(QSA_NODE_FLAGS -mavx2 -mfma)
-endif()
-
 # qsa_isa_flags(TARGET FILE...): compiles each file of TARGET for the instruction set that its name names: avx2, avx512;
 # avxvnni, avx512vnni and dotprod, which add byte dot products. One translation unit per instruction set; files that name
 # none keep the baseline.

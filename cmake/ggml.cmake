@@ -1,8 +1,8 @@
-# The target `ggml`: the pinned version from the cache folder, or the system's on request.
+# The targets `ggml-base` (GGUF files, quantising, dequantising; what the engine links, built for any processor) and `ggml`
+# (its graphs and kernels, for this processor; what the adapter's tests and the benchmarks link, built only for them).
 #
-# The pinned sources come inside a source package that pip fetches once, with its hash, into QSA_CACHE_DIR. The build
-# options below decide whether a token alone gives the same bits as the same token in a batch: do not change one
-# without the engine's equality tests.
+# The pinned sources come inside a source package that pip fetches once, with its hash, into QSA_CACHE_DIR; on request the
+# system's ggml is taken instead. No result of the engine depends on which.
 
 set(QSA_GGML_VERSION 0.25.3)
 set(QSA_GGML_PACKAGE llama-cpp-python==0.3.36)
@@ -110,25 +110,22 @@ function(qsa_build_ggml SOURCE)
                           GGML_BUILD_EXAMPLES GGML_BLAS GGML_ACCELERATE GGML_METAL)
     set(${option} OFF CACHE BOOL "Pinned by cmake/ggml.cmake" FORCE)
   endforeach()
-  # Twice the speed in prompts. Its bits are the same for any number of columns but one, so the engine never multiplies
-  # a single column (engine/model/library.c).
-  set(GGML_LLAMAFILE ON CACHE BOOL "Pinned by cmake/ggml.cmake" FORCE)
   # Variables of this function, which ggml's folder inherits and ours do not. Its warnings are not ours to mend, and a
   # debug ggml is too slow to test with.
   set(CMAKE_C_FLAGS "${CMAKE_C_FLAGS} -w")
   set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} -w")
   set(CMAKE_BUILD_TYPE Release)
   add_subdirectory(${SOURCE} ${PROJECT_BINARY_DIR}/ggml-${QSA_GGML_VERSION} EXCLUDE_FROM_ALL SYSTEM)
-  target_compile_options(ggml-cpu PRIVATE $<$<COMPILE_LANGUAGE:C>:-include$<SEMICOLON>${PROJECT_SOURCE_DIR}/cmake/ggml_wait.h>)
 endfunction()
 
 if(QSA_SYSTEM_GGML)
   find_package(ggml REQUIRED)
-  if(NOT TARGET ggml)
-    add_library(ggml ALIAS ggml::ggml)
-  endif()
+  foreach(name IN ITEMS ggml ggml-base)
+    if(NOT TARGET ${name})
+      add_library(${name} ALIAS ggml::${name})
+    endif()
+  endforeach()
 else()
-  set(GGML_NATIVE ON CACHE BOOL "Use every instruction of this machine in ggml")
   set(QSA_GGML_SOURCE ${QSA_CACHE_DIR}/ggml-${QSA_GGML_VERSION})
   qsa_unpack_ggml(${QSA_CACHE_DIR}/${QSA_GGML_ARCHIVE}.tar.gz ${QSA_GGML_SOURCE})
   if(QSA_GGML_FROM)

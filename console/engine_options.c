@@ -15,7 +15,7 @@ const char ENGINE_OPTIONS_USAGE[] =
     "  -t, --threads N     1 to 1024; default: the number of processors\n"
     "      --kv TYPE       K/V cache: bf16 (default), f32, f16 or q8_0\n"
     "      --index TYPE    index keys and queries: bf16 (default) or f32\n"
-    "      --chunk N       prompt tokens per forward pass, 1 to 65536; default 512\n"
+    "      --chunk N       prompt tokens per forward pass, 1 to 65536; default: by model\n"
     "      --device NAME   where the QSA layers run: host (default), opencl or opencl:N; `qsa devices` lists them\n";
 
 static const char *device_name; /* opened with the model: a wrong one is no wrong command line */
@@ -70,7 +70,7 @@ static void announce(void *user, const char *path)
 const char engine_dense_warning[] = "compress_ratios is missing or all 0 although indexer tensors exist: taken as 4; "
                                     "other engines run this file dense";
 
-bool engine_open_model(const char *command, const char *path, qsa_weights weights, qsa_model **out_model)
+bool engine_open_model(const char *command, const char *path, qsa_weight_storage weights, qsa_model **out_model)
 {
     if (device_name && !device_choose(command, device_name))
         return false;
@@ -115,15 +115,15 @@ static uint64_t peak_bytes(void)
 
 void engine_print_summary(const qsa_context *context, const qsa_model_info *info)
 {
-    char cache[32], state[32], graph[32], weights[32], copies[32], all[32], peak[32];
+    char cache[32], state[32], activations[32], weights[32], copies[32], all[32], peak[32];
     qsa_context_stats stats;
     qsa_context_get_stats(context, &stats);
     const uint64_t planned =
         stats.plan.total_bytes + stats.state_bytes + stats.compute_bytes + info->file_bytes + info->copied_bytes;
     fprintf(stderr,
-            "memory    cache %s, states %s, graphs %s, mapped weights %s, copies %s: %s; peak of the process %s\n",
+            "memory    cache %s, states %s, activations %s, mapped weights %s, copies %s: %s; peak of the process %s\n",
             engine_bytes(stats.plan.total_bytes, cache), engine_bytes(stats.state_bytes, state),
-            engine_bytes(stats.compute_bytes, graph), engine_bytes(info->file_bytes, weights),
+            engine_bytes(stats.compute_bytes, activations), engine_bytes(info->file_bytes, weights),
             engine_bytes(info->copied_bytes, copies), engine_bytes(planned, all), engine_bytes(peak_bytes(), peak));
     const uint64_t attended = stats.counters.k_rows_read / info->qsa.kv_heads;
     if (stats.visible_tokens > 0)

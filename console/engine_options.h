@@ -32,7 +32,7 @@ extern const char engine_dense_warning[];
 
 /* Opens the device that an option named, and the model at path, or the built-in one (made first, which is announced on
  * stderr) if path is NULL. A context of it belongs on device_in_use(). False after saying what is wrong. */
-bool engine_open_model(const char *command, const char *path, qsa_weights weights, qsa_model **out_model);
+bool engine_open_model(const char *command, const char *path, qsa_weight_storage weights, qsa_model **out_model);
 
 /* Says what the engine's last failure was. */
 void engine_say(const char *command);

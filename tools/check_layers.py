@@ -42,7 +42,7 @@ ROOMS = {
     "engine/ops": ["src/base"],
     "engine/file": ENGINE + ["engine/base"],
     "engine/text": ENGINE + ["engine/base", "engine/file"],
-    "engine/model": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/ops", "ggml/include", "products"],
+    "engine/model": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/ops", "products"],
     "engine/session": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model"],
     "engine/make": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model"],
     "console": ENGINE + ["src/base"],

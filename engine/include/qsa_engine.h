@@ -3,8 +3,8 @@
  *
  * A qsa_model is a mapped file with its tokenizer, read-only and shared. A qsa_context has one KV cache (libqsa's, with
  * the recurrent states beside it), compute memory and threads; it runs batches of any mix of sessions. A qsa_session is
- * one list of tokens in a context: feed it tokens, get logits, sample. On one machine the logits depend neither on the
- * chunk size, nor on the number of threads, nor on what else is in the batch.
+ * one list of tokens in a context: feed it tokens, get logits, sample. The logits depend neither on the processor,
+ * nor on the chunk size, nor on the number of threads, nor on what else is in the batch.
  *
  * Rules for every function below:
  *   - One that can fail returns a qsa_status. On failure nothing has changed, out-parameters included, unless the
@@ -32,14 +32,14 @@ const char *qsa_engine_error(void);
 
 typedef struct qsa_model qsa_model;
 
-typedef enum qsa_weights {
+typedef enum qsa_weight_storage {
     QSA_WEIGHTS_NATIVE = 0, /* used in place, in the types of the file */
     QSA_WEIGHTS_F32 = 1     /* dequantised at load: for exact comparison of small models */
-} qsa_weights;
+} qsa_weight_storage;
 
 typedef struct qsa_model_options {
-    size_t size_bytes;   /* sizeof(qsa_model_options), set by qsa_model_options_init */
-    qsa_weights weights; /* default QSA_WEIGHTS_NATIVE, which is 0 */
+    size_t size_bytes;          /* sizeof(qsa_model_options), set by qsa_model_options_init */
+    qsa_weight_storage weights; /* default QSA_WEIGHTS_NATIVE, which is 0 */
 } qsa_model_options;
 
 void qsa_model_options_init(qsa_model_options *options);
@@ -99,14 +99,15 @@ qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const ch
 typedef struct qsa_context qsa_context;
 
 typedef struct qsa_context_options {
-    size_t size_bytes;    /* sizeof(qsa_context_options), set by qsa_context_options_init */
-    uint32_t context;     /* tokens of all sessions together, shared ones counted for each; default 0: as many as the
-                             model was made for */
-    uint32_t sessions;    /* that can be open at one time, from 1; default 1 */
-    uint32_t chunk;       /* tokens in one batch at most, 1 .. 65,536; default 512 */
-    uint32_t threads;     /* 1 .. 1,024; default 1. No more are started than there are processors (but up to four) */
-    qsa_kv_type kv;       /* default QSA_KV_BF16 */
-    qsa_profile index;    /* default QSA_PROFILE_BF16 */
+    size_t size_bytes; /* sizeof(qsa_context_options), set by qsa_context_options_init */
+    uint32_t context;  /* tokens of all sessions together, shared ones counted for each; default 0: as many as the
+                          model was made for */
+    uint32_t sessions; /* that can be open at one time, from 1; default 1 */
+    uint32_t chunk;    /* tokens in one batch at most, 1 .. 65,536; default 0: as many as serve the model best, 512 to
+                          2,048 */
+    uint32_t threads;  /* 1 .. 1,024; default 1. No more are started than there are processors (but up to four) */
+    qsa_kv_type kv;    /* default QSA_KV_BF16 */
+    qsa_profile index; /* default QSA_PROFILE_BF16 */
     uint32_t checkpoints; /* recurrent states that each session keeps to go back to (qsa_session_want), 0 .. 32; default
                              8; 0: none */
     bool profile;         /* measure the time of each part of the model (qsa_context_get_profile); default false */
@@ -127,10 +128,10 @@ typedef struct qsa_context_stats {
     uint64_t visible_tokens; /* visible to the queries, summed over queries and QSA layers: of them counters.k_rows_read
                                 / kv_heads were attended to. In the last layer only batches with logits have queries */
     uint64_t state_bytes;    /* recurrent states, checkpoints (shared ones once) and lists of tokens */
-    uint64_t compute_bytes;  /* graphs, their activations and scratch */
-    uint64_t graphs_built; /* a batch that is as long as one of the last few and has as many logits needs no new one */
-    uint32_t threads;      /* that were started: at most options.threads */
-    const char *isa;       /* of libqsa's kernels; static storage */
+    uint64_t compute_bytes;  /* activations of a chunk, and logits */
+    uint32_t chunk;          /* options.chunk, or what 0 stood for */
+    uint32_t threads;        /* that were started: at most options.threads */
+    const char *isa;         /* of libqsa's kernels; static storage */
 } qsa_context_stats;
 void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats);
 
@@ -148,7 +149,7 @@ typedef enum qsa_model_part {
     QSA_PART_QSA_ATTEND,
     QSA_PART_QSA_OUTPUT, /* gate and output projection */
     QSA_PART_HEAD,       /* logits */
-    QSA_PART_OTHER,      /* checks, begin and commit of the step, building graphs, copies of logits and states */
+    QSA_PART_OTHER,      /* checks, begin and commit of the step, copies of logits and states */
     QSA_PART_COUNT
 } qsa_model_part;
 

@@ -2,131 +2,107 @@
 #include "model/attention.h"
 
 #include "base/error.h"
-#include "model/elementwise.h"
+#include "model/product.h"
+
+#include <stdatomic.h>
+#include <string.h>
 
 /* ---- projections ---- */
 
-typedef struct projections {
-    qsa_ggml_sources sources;
-    struct ggml_tensor *gate; /* [D, heads, tokens], strided */
-} projections;
+typedef struct attention_arrays {
+    float *q;         /* [T][heads][query D, gate D] */
+    float *k, *v;     /* [T][kv heads][D] */
+    float *index_q;   /* [T][index heads][index D] */
+    float *raw_key;   /* [T][index D] */
+    float *attention; /* [T][heads][D] */
+} attention_arrays;
 
-/* [dim, heads, tokens] out of a product [rows, tokens], from row `first`, heads `apart` rows apart. */
-static struct ggml_tensor *heads_of(graph_builder *b, struct ggml_tensor *product, int64_t dim, int64_t heads,
-                                    int64_t first, int64_t apart)
+static attention_arrays place(const model_shape *s, size_t tokens, carver *c)
 {
-    const size_t size = sizeof(float);
-    return ggml_view_3d(b->context, product, dim, heads, product->ne[1], (size_t)apart * size, product->nb[1],
-                        (size_t)first * size);
+    const qsa_config *q = &s->qsa;
+    const size_t d = q->head_dim;
+    attention_arrays a;
+    a.q = carve_floats(c, tokens * q->q_heads * 2 * d);
+    a.k = carve_floats(c, tokens * q->kv_heads * d);
+    a.v = carve_floats(c, tokens * q->kv_heads * d);
+    a.index_q = carve_floats(c, tokens * q->index_heads * q->index_dim);
+    a.raw_key = carve_floats(c, tokens * q->index_dim);
+    a.attention = carve_floats(c, tokens * q->q_heads * d);
+    return a;
 }
 
-/* Rows [first, first + rows) of a matrix. */
-static struct ggml_tensor *rows_of(graph_builder *b, struct ggml_tensor *matrix, int64_t first, int64_t rows)
+size_t attention_scratch_bytes(const model_shape *shape, size_t tokens)
 {
-    return ggml_view_2d(b->context, matrix, matrix->ne[0], rows, matrix->nb[1], (size_t)first * matrix->nb[1]);
+    carver c = {NULL, 0};
+    (void)place(shape, tokens, &c);
+    return c.used;
 }
 
-static projections project(graph_builder *b, const attention_weights *w, struct ggml_tensor *x)
+size_t attention_blocks_bytes(const attention_weights *w, size_t tokens)
 {
-    const qsa_config *c = &b->shape->qsa;
-    const int64_t d = c->head_dim, kv = c->kv_heads, q_rows = (int64_t)c->q_heads * 2 * d;
-    struct ggml_tensor *q, *k, *v;
-    int64_t k_first = 0, v_first = 0;
-    if (w->qkv != NULL) {
-        q = k = v = matrix_product(b, w->qkv, x);
-        k_first = q_rows;
-        v_first = q_rows + kv * d;
-    } else {
-        q = matrix_product(b, w->q, x);
-        k = matrix_product(b, w->k, x);
-        v = matrix_product(b, w->v, x);
-    }
-    struct ggml_tensor *index_q = matrix_product(b, w->index_q, x);
-    return (projections){
-        .sources = {.q = heads_of(b, q, d, c->q_heads, 0, 2 * d),
-                    .k = heads_of(b, k, d, kv, k_first, d),
-                    .v = heads_of(b, v, d, kv, v_first, d),
-                    .index_q = heads_of(b, index_q, c->index_dim, c->index_heads, 0, c->index_dim),
-                    .raw_key = matrix_product(b, w->index_k, x)},
-        .gate = heads_of(b, q, d, c->q_heads, d, 2 * d),
+    const qsa_weights *all[] = {&w->q, &w->k, &w->v, &w->index_q, &w->index_k, &w->output};
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        bytes = larger(bytes, product_blocks_bytes(all[i], tokens));
+    return bytes;
+}
+
+static void project(pass *p, const attention_weights *w, const attention_arrays *a, bool stores_only)
+{
+    const product products[] = {{&w->k, a->k, 0},
+                                {&w->v, a->v, 0},
+                                {&w->index_k, a->raw_key, 0},
+                                {&w->index_q, a->index_q, 0},
+                                {&w->q, a->q, 0}};
+    multiply(p, p->x, p->tokens, products, stores_only ? 3 : 5);
+}
+
+static qsa_tensors tensors_of(const qsa_config *c, const attention_arrays *a)
+{
+    const size_t d = c->head_dim, kv = c->kv_heads * d;
+    return (qsa_tensors){
+        .q = {a->q, c->q_heads * 2 * d, 2 * d},
+        .k = {a->k, kv, d},
+        .v = {a->v, kv, d},
+        .index_q = {a->index_q, (size_t)c->index_heads * c->index_dim, c->index_dim},
+        .raw_key = {a->raw_key, c->index_dim, 0},
     };
 }
 
-/* Without the queries. */
-static qsa_ggml_sources project_stored(graph_builder *b, const attention_weights *w, struct ggml_tensor *x)
+/* ---- libqsa's phases ---- */
+
+enum { DETAIL_BYTES = 512 };
+
+/* The first failure of a part; the detail is that part's thread's. */
+typedef struct failure {
+    atomic_int status;
+    char detail[DETAIL_BYTES];
+} failure;
+
+typedef struct phase_parts {
+    uint32_t phase, parts;
+    failure *failed;
+} phase_parts;
+
+static void note_failure(failure *f, qsa_status status)
 {
-    const qsa_config *c = &b->shape->qsa;
-    const int64_t d = c->head_dim, kv = c->kv_heads, q_rows = (int64_t)c->q_heads * 2 * d;
-    struct ggml_tensor *k = w->k, *v = w->v;
-    if (w->qkv != NULL) {
-        k = rows_of(b, w->qkv, q_rows, kv * d);
-        v = rows_of(b, w->qkv, q_rows + kv * d, kv * d);
-    }
-    return (qsa_ggml_sources){.k = heads_of(b, matrix_product(b, k, x), d, kv, 0, d),
-                              .v = heads_of(b, matrix_product(b, v, x), d, kv, 0, d),
-                              .raw_key = matrix_product(b, w->index_k, x)};
-}
-
-/* ---- the tap ---- */
-
-typedef struct tap_params {
-    tap_point point;
-    uint32_t layer;
-} tap_params;
-
-static qsa_strided strided(const struct ggml_tensor *t)
-{
-    return (qsa_strided){t->data, t->nb[2] / sizeof(float), t->nb[1] / sizeof(float)};
-}
-
-/* Runs after the layer's last phase and before the next layer begins. */
-static void run_tap(struct ggml_tensor *out, int ith, int nth, void *user)
-{
-    (void)nth;
-    const tap_params *p = user;
-    if (ith != 0)
-        return;
-    const struct ggml_tensor *raw = out->src[5];
-    const qsa_tensors tensors = {
-        .q = strided(out->src[1]),
-        .k = strided(out->src[2]),
-        .v = strided(out->src[3]),
-        .index_q = strided(out->src[4]),
-        .raw_key = {raw->data, raw->nb[1] / sizeof(float), 0},
-    };
-    const qsa_output output = {out->data, out->nb[1] / sizeof(float), (size_t)out->src[1]->ne[0]};
-    p->point.tap->layer(p->point.tap->user, p->layer, (uint32_t)out->ne[1], &tensors, &output, *p->point.step);
-}
-
-static struct ggml_tensor *tapped(graph_builder *b, const tap_point *point, uint32_t layer, const qsa_ggml_sources *s,
-                                  struct ggml_tensor *attention)
-{
-    if (point->tap == NULL)
-        return attention;
-    const tap_params params = {*point, layer};
-    struct ggml_tensor *sources[] = {s->q, s->k, s->v, s->index_q, s->raw_key};
-    return ggml_custom_inplace(b->context, attention, sources, 5, run_tap, 1, keep_params(b, &params, sizeof params));
-}
-
-/* ---- output ---- */
-
-/* attention * sigmoid(gate), in place. A row is one head of one token. */
-static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
-{
-    (void)user;
-    const struct ggml_tensor *gate = out->src[1];
-    const size_t dim = (size_t)gate->ne[0], heads = (size_t)gate->ne[1];
-    const share rows = share_of(heads * (size_t)out->ne[1], ith, nth);
-    for (size_t row = rows.begin; row < rows.end; row++) {
-        const char *at = (const char *)gate->data + row / heads * gate->nb[2] + row % heads * gate->nb[1];
-        const float *g = (const float *)(const void *)at;
-        float *x = (float *)out->data + row * dim;
-        for (size_t i = 0; i < dim; i++)
-            x[i] *= sigmoid_f32(g[i]);
+    int none = QSA_OK;
+    if (atomic_compare_exchange_strong(&f->status, &none, (int)status)) {
+        strncpy(f->detail, qsa_error_detail(), DETAIL_BYTES - 1);
+        f->detail[DETAIL_BYTES - 1] = '\0';
     }
 }
 
-/* ---- the layer ---- */
+static void task_phase(const void *context, const void *operation, size_t begin, size_t end)
+{
+    const phase_parts *now = operation;
+    for (size_t part = begin; part < end; part++) {
+        const qsa_status status =
+            qsa_layer_phase(((const pass *)context)->step, now->phase, (uint32_t)part, now->parts);
+        if (status != QSA_OK)
+            note_failure(now->failed, status);
+    }
+}
 
 /* Its number among the QSA layers. */
 static uint32_t qsa_layer_of(const model_shape *shape, uint32_t layer)
@@ -137,39 +113,48 @@ static uint32_t qsa_layer_of(const model_shape *shape, uint32_t layer)
     return n;
 }
 
-static void expand_sources(graph_builder *b, const qsa_ggml_sources *s)
+static qsa_status run_phases(pass *p, uint32_t layer, const qsa_tensors *tensors, const qsa_output *out)
 {
-    struct ggml_tensor *const all[] = {s->q, s->k, s->v, s->index_q, s->raw_key};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i] != NULL)
-            ggml_build_forward_expand(b->graph, all[i]);
+    static const qsa_model_part model_parts[QSA_PHASES] = {QSA_PART_QSA_APPEND, QSA_PART_QSA_SCAN, QSA_PART_QSA_SELECT,
+                                                           QSA_PART_QSA_ATTEND, QSA_PART_QSA_ATTEND};
+    ENGINE_TRY_LIBRARY(qsa_layer_begin(p->step, qsa_layer_of(p->shape, layer), tensors, out));
+    failure failed = {.status = QSA_OK};
+    const uint32_t parts = worker_pool_count(p->workers);
+    for (uint32_t phase = 0; phase < QSA_PHASES; phase++) {
+        part_clock_enter(p->clock, model_parts[phase]);
+        run_task(p, task_phase, &(phase_parts){phase, parts, &failed}, parts, 1);
+    }
+    const qsa_status status = (qsa_status)atomic_load(&failed.status);
+    return status == QSA_OK ? QSA_OK : engine_fail(status, "%s", failed.detail);
 }
 
-qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
-                           struct ggml_tensor *x, struct ggml_tensor **out_y)
+/* ---- the layer ---- */
+
+qsa_status attention_store(pass *p, uint32_t layer)
 {
-    const attention_weights *w = &b->weights->layers[layer].attention;
-    projections p = project(b, w, x);
-    expand_sources(b, &p.sources);
-    struct ggml_tensor *attention = NULL;
-    const qsa_status status = qsa_ggml_layer(pass, b->context, qsa_layer_of(b->shape, layer), &p.sources, &attention);
-    if (status != QSA_OK)
-        return engine_fail(status, "layer %u: %s", layer, qsa_ggml_pass_detail(pass));
-    attention = tapped(b, tap, layer, &p.sources, attention);
-    next_part(b, attention, QSA_PART_QSA_OUTPUT);
-    attention = ggml_custom_inplace(b->context, attention, &p.gate, 1, run_gate, GGML_N_TASKS_MAX, NULL);
-    *out_y = matrix_product(b, w->output, attention);
-    return QSA_OK;
+    carver c = {p->scratch, 0};
+    const attention_arrays a = place(p->shape, p->tokens, &c);
+    project(p, &p->weights->layers[layer].attention, &a, true);
+    const qsa_tensors tensors = tensors_of(&p->shape->qsa, &a);
+    return run_phases(p, layer, &tensors, &(qsa_output){NULL, 0, 0});
 }
 
-qsa_status attention_store(graph_builder *b, qsa_ggml_pass *pass, uint32_t layer, struct ggml_tensor *x)
+qsa_status attention_layer(pass *p, uint32_t layer)
 {
-    const qsa_ggml_sources sources = project_stored(b, &b->weights->layers[layer].attention, x);
-    expand_sources(b, &sources);
-    struct ggml_tensor *done = NULL;
-    const qsa_status status = qsa_ggml_layer_store(pass, b->context, qsa_layer_of(b->shape, layer), &sources, &done);
-    if (status != QSA_OK)
-        return engine_fail(status, "layer %u: %s", layer, qsa_ggml_pass_detail(pass));
-    next_part(b, done, QSA_PART_OTHER);
+    const qsa_config *config = &p->shape->qsa;
+    const attention_weights *w = &p->weights->layers[layer].attention;
+    const size_t d = config->head_dim, heads = config->q_heads;
+    carver c = {p->scratch, 0};
+    const attention_arrays a = place(p->shape, p->tokens, &c);
+    project(p, w, &a, false);
+    const qsa_tensors tensors = tensors_of(config, &a);
+    const qsa_output output = {a.attention, heads * d, d};
+    ENGINE_TRY(run_phases(p, layer, &tensors, &output));
+    if (p->tap != NULL)
+        p->tap->layer(p->tap->user, layer, p->tokens, &tensors, &output, p->step);
+    part_clock_enter(p->clock, QSA_PART_QSA_OUTPUT);
+    const ops_gate gate = {a.q + d, heads * 2 * d, 2 * d, heads, d, a.attention};
+    run_task(p, task_gate, &gate, p->tokens * heads, rows_grain(d));
+    multiply(p, a.attention, p->tokens, &(product){&w->output, p->y, 0}, 1);
     return QSA_OK;
 }

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A QSA layer (SPEC section 7): projections, libqsa through its adapter, output gate and projection. */
+/* A QSA layer (SPEC section 7): projections, libqsa's step, output gate and projection. */
 #ifndef QSA_ENGINE_MODEL_ATTENTION_H
 #define QSA_ENGINE_MODEL_ATTENTION_H
 
-#include "model/builder.h"
+#include "model/pass.h"
 
-#include <qsa_engine.h>
+/* p->x to p->y. Errors: those of libqsa's phases, with their detail. */
+qsa_status attention_layer(pass *p, uint32_t layer);
 
-/* Where the public tap hangs; lives until the graph has run. */
-typedef struct tap_point {
-    const qsa_tap *tap; /* NULL: none */
-    qsa_step *const *step;
-} tap_point;
+/* The same for tokens of which no output is wanted: they only update the cache. */
+qsa_status attention_store(pass *p, uint32_t layer);
 
-/* x [E, tokens] to *out_y [E, tokens]. Errors: those of qsa_ggml_layer. */
-qsa_status attention_layer(graph_builder *b, qsa_ggml_pass *pass, const tap_point *tap, uint32_t layer,
-                           struct ggml_tensor *x, struct ggml_tensor **out_y);
-
-/* The same for tokens of whose output nothing depends: they are stored, no more. Adds the layer to the graph. */
-qsa_status attention_store(graph_builder *b, qsa_ggml_pass *pass, uint32_t layer, struct ggml_tensor *x);
+size_t attention_scratch_bytes(const model_shape *shape, size_t tokens);
+size_t attention_blocks_bytes(const attention_weights *weights, size_t tokens);
 
 #endif

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal depthwise convolution along the tokens of each session. */
+/* Causal depthwise convolution along the tokens of each session of a batch. */
 #ifndef QSA_ENGINE_MODEL_CONV_H
 #define QSA_ENGINE_MODEL_CONV_H
 
-#include "model/builder.h"
+#include "model/pass.h"
 
-typedef struct conv_options {
+typedef struct batch_conv {
     const float *weights; /* [taps][channels]; the last tap is the current token */
-    uint32_t taps;
-    uint32_t dilation;   /* tokens between two taps */
+    size_t taps, dilation, channels;
     size_t state_offset; /* of its tail [(taps - 1) * dilation][channels] in the recurrent state */
-} conv_options;
+    const float *x;      /* [T][channels] */
+    float *out;          /* [T][channels]: silu of the convolution */
+} batch_conv;
 
-/* silu of the convolution of x [channels, tokens]. */
-struct ggml_tensor *conv_silu(graph_builder *b, const conv_options *options, struct ggml_tensor *x);
+/* Writes the tails after these tokens too. */
+void conv_batch(pass *p, const batch_conv *conv);
 
 #endif

@@ -3,9 +3,12 @@
 #ifndef QSA_ENGINE_MODEL_DELTA_H
 #define QSA_ENGINE_MODEL_DELTA_H
 
-#include "model/builder.h"
+#include "model/pass.h"
 
-/* x [E, tokens] to the layer's output [E, tokens]; moves the recurrent state of every session on. */
-struct ggml_tensor *delta_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *x);
+/* p->x to p->y; writes the recurrent state of every session after these tokens. */
+void delta_layer(pass *p, uint32_t layer);
+
+size_t delta_scratch_bytes(const model_shape *shape, size_t tokens);
+size_t delta_blocks_bytes(const delta_weights *weights, size_t tokens);
 
 #endif

@@ -3,12 +3,23 @@
 #ifndef QSA_ENGINE_MODEL_EXPERTS_H
 #define QSA_ENGINE_MODEL_EXPERTS_H
 
-#include "model/builder.h"
+#include "model/pass.h"
 
-/* x [E, tokens] to [E, tokens]. */
-struct ggml_tensor *experts_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *x);
+/* The first `tokens` rows of p->x to p->y. */
+void experts_layer(pass *p, uint32_t layer, size_t tokens);
 
-/* The n largest of probabilities [count], in descending order; of equal ones the lowest index goes first. */
-void experts_choose(const float *probabilities, size_t count, int32_t *out_chosen, size_t n);
+/* A pair is a token with one of its experts: pair token * used + rank. Pairs sorted by expert lie at places; pairs of
+ * one expert stay in order. */
+typedef struct grouping {
+    uint32_t *first;  /* [experts + 1]: expert e has the places first[e] .. first[e + 1] - 1 */
+    uint32_t *column; /* [pairs]: the token of the pair at each place */
+    int32_t *place;   /* [pairs] of each pair */
+} grouping;
+
+/* chosen [pairs], each below `experts`. */
+void experts_group(const int32_t *chosen, size_t pairs, size_t used, size_t experts, const grouping *out);
+
+size_t experts_scratch_bytes(const model_shape *shape, size_t tokens);
+size_t experts_blocks_bytes(const model_shape *shape, const expert_weights *weights, size_t tokens);
 
 #endif

@@ -5,125 +5,138 @@
 #include "model/forward.h"
 
 #include "base/error.h"
-#include "model/graph.h"
-#include "model/thread_probe.h"
+#include "model/attention.h"
+#include "model/delta.h"
+#include "model/experts.h"
+#include "model/hyper.h"
+#include "model/ngram.h"
+#include "model/product.h"
 
 #include <fenv.h>
-#include <ggml-alloc.h>
-#include <ggml-backend.h>
-#include <ggml-cpu.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LEAST_THREADS = 4 };
-
-/* Of each number of tokens and of wanted logits: a chunk, a prompt's last one, one token, a few drafts. */
-enum { KEPT_GRAPHS = 6 };
-
-typedef struct kept_graph {
-    uint64_t used; /* number of the batch that ran it last; 0: there is none */
-    uint32_t tokens, wanted;
-    bool tapped;
-    void *meta;            /* names and shapes */
-    unsigned char *params; /* of custom nodes */
-    struct ggml_context *context;
-    struct ggml_cgraph *graph;
-    struct ggml_cplan plan;
-    forward_graph ends;
-} kept_graph;
+enum { LEAST_THREADS = 4, MOST_THREADS = 512 };
 
 struct forward {
     const qsa_model *model;
-    qsa_ggml_pass *pass;
-    ggml_gallocr_t allocator;
-    struct ggml_threadpool *pool;
-    lone_products *products;
-    int threads;
-    part_clock *clock; /* NULL: nobody takes the time */
-    kept_graph kept[KEPT_GRAPHS];
-    uint64_t batches, graphs_built;
-    void *work; /* ggml's scratch */
-    size_t work_bytes;
-
-    /* the prepared batch */
-    kept_graph *now;
-    batch_layout layout;
-    qsa_step *step; /* for the tap */
+    pass pass;
+    void *arrays; /* those of the pass */
+    size_t array_bytes;
+    float *logits; /* [logits_count][vocabulary]: as many as were ever wanted at one time */
+    uint32_t logits_count;
+    forward_batch batch; /* the prepared one */
 };
 
-/* ---- life ---- */
+/* ---- memory ---- */
 
-static qsa_status no_memory(const char *what, size_t bytes)
+static size_t layer_scratch_bytes(const model_shape *s, uint32_t layer, size_t tokens)
 {
-    return engine_fail(QSA_E_MEMORY, "no memory for %s (%zu bytes)", what, bytes);
+    const size_t mixer =
+        s->kinds[layer] == LAYER_QSA ? attention_scratch_bytes(s, tokens) : delta_scratch_bytes(s, tokens);
+    return larger(mixer, s->has_ngram[layer] ? ngram_scratch_bytes(s, tokens) : 0);
 }
+
+static size_t scratch_bytes(const model_shape *s, size_t tokens)
+{
+    size_t bytes = larger(hyper_scratch_bytes(s, tokens), experts_scratch_bytes(s, tokens));
+    for (uint32_t i = 0; i < s->layers; i++)
+        bytes = larger(bytes, layer_scratch_bytes(s, i, tokens));
+    return bytes;
+}
+
+static size_t layer_blocks_bytes(const model_shape *s, const layer_weights *w, uint32_t layer, size_t tokens)
+{
+    size_t bytes = s->kinds[layer] == LAYER_QSA ? attention_blocks_bytes(&w->attention, tokens)
+                                                : delta_blocks_bytes(&w->delta, tokens);
+    bytes = larger(bytes, hyper_blocks_bytes(&w->hyper_mixer, tokens));
+    bytes = larger(bytes, hyper_blocks_bytes(&w->hyper_experts, tokens));
+    bytes = larger(bytes, s->has_ngram[layer] ? ngram_blocks_bytes(&w->ngram, tokens) : 0);
+    return larger(bytes, experts_blocks_bytes(s, &w->experts, tokens));
+}
+
+static size_t blocks_bytes(const model_shape *s, const model_weights *w, size_t tokens)
+{
+    size_t bytes = larger(hyper_blocks_bytes(&w->hyper_head, tokens), product_blocks_bytes(&w->output, tokens));
+    for (uint32_t i = 0; i < s->layers; i++)
+        bytes = larger(bytes, layer_blocks_bytes(s, &w->layers[i], i, tokens));
+    return bytes;
+}
+
+static void place(pass *p, size_t tokens, carver *c)
+{
+    const model_shape *s = p->shape;
+    const size_t e = s->embedding;
+    p->residual = carve_floats(c, tokens * s->streams * e);
+    p->x = carve_floats(c, tokens * e);
+    p->y = carve_floats(c, tokens * e);
+    p->gains = carve_floats(c, tokens * s->streams);
+    p->ngram = s->ngram_layers > 0 ? carve_floats(c, tokens * e) : NULL;
+    p->blocks = carve(c, blocks_bytes(s, p->weights, tokens), 1);
+    p->scratch = carve(c, scratch_bytes(s, tokens), 1);
+}
+
+static qsa_status allocate(forward *f, uint32_t chunk)
+{
+    carver c = {NULL, 0};
+    place(&f->pass, chunk, &c);
+    f->array_bytes = c.used;
+    c = (carver){f->arrays = aligned_alloc(64, f->array_bytes), 0};
+    if (f->arrays == NULL)
+        return engine_fail(QSA_E_MEMORY,
+                           "no memory for the activations of %u tokens (%zu bytes); a smaller chunk needs less", chunk,
+                           f->array_bytes);
+    place(&f->pass, chunk, &c);
+    return QSA_OK;
+}
+
+uint64_t forward_bytes(const forward *f)
+{
+    return f->array_bytes + (uint64_t)f->logits_count * f->model->shape.vocabulary * sizeof *f->logits;
+}
+
+/* ---- life ---- */
 
 uint32_t forward_threads(uint32_t asked)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     long most = online < LEAST_THREADS ? LEAST_THREADS : online;
-    most = most > GGML_MAX_N_THREADS ? GGML_MAX_N_THREADS : most;
+    most = most > MOST_THREADS ? MOST_THREADS : most;
     return asked < (unsigned long)most ? asked : (uint32_t)most;
 }
 
-/* Workers inherit the floating point environment of the thread that starts them. */
-static qsa_status start_threads(forward *f)
+uint32_t forward_best_chunk(const model_shape *shape)
 {
-    ENGINE_TRY(thread_probe((uint32_t)f->threads - 1));
-    struct ggml_threadpool_params params = ggml_threadpool_params_default(f->threads);
-    params.poll = 0; /* idle workers sleep */
-    fenv_t callers;
-    fegetenv(&callers);
-    fesetenv(FE_DFL_ENV);
-    f->pool = ggml_threadpool_new(&params);
-    fesetenv(&callers);
-    return f->pool == NULL ? no_memory("a pool of threads", 0) : QSA_OK;
+    enum { LEAST = 512, MOST = 2048, COLUMNS = 40 /* of an expert, on average */ };
+    const uint64_t tokens = (uint64_t)shape->experts * COLUMNS / shape->experts_used;
+    return tokens < LEAST ? LEAST : tokens > MOST ? MOST : (uint32_t)(tokens / 256 * 256);
 }
 
-static qsa_status reserve(forward *f, uint32_t chunk)
+static qsa_status choose_kernels(pass *p)
 {
-    const forward_batch batch = {.tokens = chunk, .wanted_count = 1};
-    return forward_prepare(f, &batch);
-}
-
-static void enter_phase(void *user, uint32_t phase)
-{
-    static const qsa_model_part parts[QSA_PHASES] = {QSA_PART_QSA_APPEND, QSA_PART_QSA_SCAN, QSA_PART_QSA_SELECT,
-                                                     QSA_PART_QSA_ATTEND, QSA_PART_QSA_ATTEND};
-    part_clock_enter(user, parts[phase]);
-}
-
-static qsa_status create_pass(forward *f, const qsa_cache *cache)
-{
-    const qsa_status status = qsa_ggml_pass_create(cache, &f->pass);
-    if (status != QSA_OK)
-        return engine_fail(status, "the QSA layers: %s", qsa_status_name(status));
-    if (f->clock != NULL)
-        qsa_ggml_pass_observe(f->pass, enter_phase, f->clock);
+    const char *wanted = NULL;
+    p->ops = ops_choose(&wanted);
+    p->products = qsa_products_choose(&wanted);
+    if (p->ops == NULL || p->products == NULL)
+        return engine_fail(QSA_E_UNSUPPORTED, "QSA_ISA is \"%.40s\", which this processor or build does not have",
+                           wanted);
     return QSA_OK;
 }
 
-qsa_status forward_create(const qsa_model *model, const qsa_cache *cache, uint32_t chunk, uint32_t threads,
-                          part_clock *clock, forward **out_forward)
+qsa_status forward_create(const qsa_model *model, uint32_t chunk, uint32_t threads, part_clock *clock,
+                          forward **out_forward)
 {
     forward *f = calloc(1, sizeof *f);
     if (f == NULL)
-        return no_memory("a forward pass", sizeof *f);
+        return engine_fail(QSA_E_MEMORY, "no memory for a forward pass");
     f->model = model;
-    f->threads = (int)forward_threads(threads);
-    f->clock = clock;
-    qsa_status status = create_pass(f, cache);
-    f->allocator = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    if (status == QSA_OK && f->allocator == NULL)
-        status = no_memory("an allocator", 0);
+    f->pass = (pass){.shape = &model->shape, .weights = &model->weights, .clock = clock};
+    qsa_status status = choose_kernels(&f->pass);
     if (status == QSA_OK)
-        status = start_threads(f);
+        status = worker_pool_create(forward_threads(threads), &f->pass.workers);
     if (status == QSA_OK)
-        status = lone_products_create(f->threads, &f->products);
-    if (status == QSA_OK)
-        status = reserve(f, chunk);
+        status = allocate(f, chunk);
     if (status != QSA_OK) {
         forward_destroy(f);
         return status;
@@ -136,184 +149,170 @@ void forward_destroy(forward *f)
 {
     if (f == NULL)
         return;
-    if (f->pool != NULL)
-        ggml_threadpool_free(f->pool);
-    if (f->allocator != NULL)
-        ggml_gallocr_free(f->allocator);
-    for (size_t i = 0; i < KEPT_GRAPHS; i++) {
-        ggml_free(f->kept[i].context);
-        free(f->kept[i].meta);
-        free(f->kept[i].params);
-    }
-    lone_products_destroy(f->products);
-    qsa_ggml_pass_destroy(f->pass);
-    free(f->work);
+    worker_pool_destroy(f->pass.workers);
+    free(f->arrays);
+    free(f->logits);
     free(f);
-}
-
-static size_t meta_bytes(const forward *f)
-{
-    const size_t nodes = graph_nodes(&f->model->shape);
-    return nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(nodes, false);
-}
-
-uint64_t forward_bytes(const forward *f)
-{
-    const size_t each = meta_bytes(f) + graph_params_bytes(&f->model->shape);
-    uint64_t bytes = ggml_gallocr_get_buffer_size(f->allocator, 0) + f->work_bytes + lone_products_bytes(f->products);
-    for (size_t i = 0; i < KEPT_GRAPHS; i++)
-        bytes += f->kept[i].meta == NULL ? 0 : each;
-    return bytes;
-}
-
-uint64_t forward_graphs_built(const forward *f)
-{
-    return f->graphs_built;
-}
-
-uint32_t forward_query_layers(const forward *f)
-{
-    return f->now->ends.query_layers;
-}
-
-/* ---- graphs ---- */
-
-static bool serves(const kept_graph *g, const forward_batch *batch)
-{
-    return g->used != 0 && g->tokens == batch->tokens && g->wanted == batch->wanted_count &&
-           g->tapped == (batch->tap != NULL);
-}
-
-/* The graph of such batches, or where one can be built: the place that was not used for longest. */
-static kept_graph *find_graph(forward *f, const forward_batch *batch)
-{
-    kept_graph *oldest = &f->kept[0];
-    for (size_t i = 0; i < KEPT_GRAPHS; i++) {
-        if (serves(&f->kept[i], batch))
-            return &f->kept[i];
-        oldest = f->kept[i].used < oldest->used ? &f->kept[i] : oldest;
-    }
-    oldest->used = 0;
-    return oldest;
-}
-
-static void forget_graphs(forward *f)
-{
-    for (size_t i = 0; i < KEPT_GRAPHS; i++)
-        f->kept[i].used = 0;
-}
-
-static qsa_status make_room(const forward *f, kept_graph *g)
-{
-    const size_t meta = meta_bytes(f), params = graph_params_bytes(&f->model->shape);
-    ggml_free(g->context);
-    g->context = NULL;
-    if (g->meta == NULL)
-        g->meta = malloc(meta);
-    if (g->params == NULL)
-        g->params = malloc(params);
-    if (g->meta != NULL && g->params != NULL)
-        g->context = ggml_init((struct ggml_init_params){meta, g->meta, true});
-    return g->context == NULL ? no_memory("a graph", meta + params) : QSA_OK;
-}
-
-static qsa_status build(forward *f, kept_graph *g, const forward_batch *batch)
-{
-    ENGINE_TRY(make_room(f, g));
-    g->graph = ggml_new_graph_custom(g->context, graph_nodes(&f->model->shape), false);
-    graph_builder builder = {
-        .shape = &f->model->shape,
-        .weights = &f->model->weights,
-        .context = g->context,
-        .graph = g->graph,
-        .layout = &f->layout,
-        .tokens = batch->tokens,
-        .products = f->products,
-        .clock = f->clock,
-        .params = g->params,
-        .params_bytes = graph_params_bytes(&f->model->shape),
-    };
-    const tap_point tap = {batch->tap, &f->step};
-    f->graphs_built++;
-    qsa_ggml_pass_reset(f->pass);
-    return graph_build(&builder, f->pass, &tap, batch->wanted_count, &g->ends);
-}
-
-static qsa_status allocate(forward *f, kept_graph *g)
-{
-    const size_t before = ggml_gallocr_get_buffer_size(f->allocator, 0);
-    if (!ggml_gallocr_alloc_graph(f->allocator, g->graph)) {
-        /* What a failed allocator holds is unspecified: the next batch begins with a fresh one. */
-        forget_graphs(f);
-        ggml_gallocr_free(f->allocator);
-        f->allocator = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-        return no_memory("the activations of a batch; a smaller chunk needs less", 0);
-    }
-    if (ggml_gallocr_get_buffer_size(f->allocator, 0) != before)
-        forget_graphs(f); /* the buffer has moved from under them */
-    g->plan = ggml_graph_plan(g->graph, f->threads, f->pool);
-    if (g->plan.work_size > f->work_bytes) {
-        void *grown = realloc(f->work, g->plan.work_size);
-        if (grown == NULL)
-            return no_memory("scratch", g->plan.work_size);
-        f->work = grown;
-        f->work_bytes = g->plan.work_size;
-    }
-    return QSA_OK;
-}
-
-static qsa_status new_graph(forward *f, kept_graph *g, const forward_batch *batch)
-{
-    qsa_status status = build(f, g, batch);
-    if (status == QSA_OK)
-        status = allocate(f, g);
-    g->tokens = batch->tokens;
-    g->wanted = batch->wanted_count;
-    g->tapped = batch->tap != NULL;
-    return status;
 }
 
 /* ---- preparing ---- */
 
-/* Input tensors that no node reads are not allocated. */
-static void fill(struct ggml_tensor *tensor, const void *ids, size_t n)
-{
-    if (tensor != NULL && tensor->data != NULL && ids != NULL)
-        memcpy(tensor->data, ids, n * sizeof(int32_t));
-}
-
 qsa_status forward_prepare(forward *f, const forward_batch *batch)
 {
-    kept_graph *g = find_graph(f, batch);
-    if (g->used == 0)
-        ENGINE_TRY(new_graph(f, g, batch));
-    g->used = ++f->batches;
-    f->now = g;
-    f->layout = batch->layout;
-    fill(g->ends.tokens, batch->ids, batch->tokens);
-    fill(g->ends.ngram_rows, batch->ngram_rows, (size_t)batch->tokens * f->model->shape.ngram.heads);
-    fill(g->ends.wanted, batch->wanted, batch->wanted_count);
+    if (batch->wanted_count > f->logits_count) {
+        const size_t bytes = (size_t)batch->wanted_count * f->model->shape.vocabulary * sizeof *f->logits;
+        float *grown = realloc(f->logits, bytes);
+        if (grown == NULL)
+            return engine_fail(QSA_E_MEMORY, "no memory for the logits of %u tokens", batch->wanted_count);
+        f->logits = grown;
+        f->logits_count = batch->wanted_count;
+    }
+    f->batch = *batch;
     return QSA_OK;
 }
 
-/* ---- running ---- */
+/* The last layer's tokens only update the cache. */
+static bool stores_last(const model_shape *s, const forward_batch *b)
+{
+    return b->wanted_count == 0 && b->tap == NULL && s->kinds[s->layers - 1] == LAYER_QSA;
+}
+
+uint32_t forward_query_layers(const forward *f)
+{
+    return f->model->shape.qsa_layers - stores_last(&f->model->shape, &f->batch);
+}
+
+/* ---- rows that are looked up ---- */
+
+typedef struct lookup {
+    const qsa_weights *table;
+    const int32_t *rows;
+    size_t copies; /* of each row, one after the other */
+    float *out;    /* [units][copies][inner] */
+} lookup;
+
+/* Unit: a row. */
+static void task_lookup(const void *context, const void *operation, size_t begin, size_t end)
+{
+    (void)context;
+    const lookup *l = operation;
+    const size_t inner = l->table->inner;
+    for (size_t i = begin; i < end; i++) {
+        float *out = l->out + i * l->copies * inner;
+        qsa_weights_row(l->table, (size_t)l->rows[i], out);
+        for (size_t copy = 1; copy < l->copies; copy++)
+            memcpy(out + copy * inner, out, inner * sizeof *out);
+    }
+}
+
+static void look_up(pass *p, const lookup *l, size_t n)
+{
+    run_task(p, task_lookup, l, n, rows_grain(l->table->inner));
+}
+
+/* The embedding in every stream, and the rows of the n-gram table. */
+static void read_inputs(pass *p, const forward_batch *b)
+{
+    const model_weights *w = p->weights;
+    part_clock_enter(p->clock, QSA_PART_EMBEDDING);
+    look_up(p, &(lookup){&w->embedding, b->ids, p->shape->streams, p->residual}, b->tokens);
+    if (p->ngram == NULL)
+        return;
+    part_clock_enter(p->clock, QSA_PART_NGRAM);
+    look_up(p, &(lookup){&w->ngram_rows, b->ngram_rows, 1, p->ngram}, (size_t)b->tokens * p->shape->ngram.heads);
+}
+
+/* ---- layers ---- */
+
+/* Moves the wanted columns, which ascend, to the front. */
+static void keep_wanted(const forward_batch *b, float *columns, size_t n)
+{
+    for (size_t i = 0; i < b->wanted_count; i++)
+        memmove(columns + i * n, columns + b->wanted[i] * n, n * sizeof *columns);
+}
+
+/* From here on the residual, the gains and y are those of the wanted tokens. */
+static void narrow(pass *p, const forward_batch *b)
+{
+    const size_t e = p->shape->embedding, streams = p->shape->streams;
+    keep_wanted(b, p->residual, streams * e);
+    keep_wanted(b, p->gains, streams);
+    keep_wanted(b, p->y, e);
+}
+
+static qsa_status run_mixer(pass *p, uint32_t layer, bool stores_only)
+{
+    if (p->shape->kinds[layer] == LAYER_QSA) {
+        part_clock_enter(p->clock, QSA_PART_QSA_PROJECTIONS);
+        return stores_only ? attention_store(p, layer) : attention_layer(p, layer);
+    }
+    part_clock_enter(p->clock, QSA_PART_DELTA);
+    delta_layer(p, layer);
+    return QSA_OK;
+}
+
+static void run_experts(pass *p, uint32_t layer, size_t tokens)
+{
+    part_clock_enter(p->clock, QSA_PART_HYPER);
+    hyper_write(p, tokens);
+    hyper_read(p, &p->weights->layers[layer].hyper_experts, tokens);
+    part_clock_enter(p->clock, QSA_PART_EXPERTS);
+    experts_layer(p, layer, tokens);
+    part_clock_enter(p->clock, QSA_PART_HYPER);
+    hyper_write(p, tokens);
+}
+
+/* Of the last layer, only what the states of later tokens and the wanted logits depend on. */
+static qsa_status run_layer(pass *p, uint32_t layer, const forward_batch *b)
+{
+    const bool is_last = layer == p->shape->layers - 1;
+    if (p->shape->has_ngram[layer]) {
+        part_clock_enter(p->clock, QSA_PART_NGRAM);
+        ngram_layer(p, layer);
+    }
+    part_clock_enter(p->clock, QSA_PART_HYPER);
+    hyper_read(p, &p->weights->layers[layer].hyper_mixer, b->tokens);
+    const qsa_status status = run_mixer(p, layer, is_last && stores_last(p->shape, b));
+    if (status != QSA_OK || (is_last && b->wanted_count == 0))
+        return status;
+    if (is_last)
+        narrow(p, b);
+    run_experts(p, layer, is_last ? b->wanted_count : b->tokens);
+    return QSA_OK;
+}
+
+static void run_head(pass *p, const forward_batch *b, float *logits)
+{
+    hyper_read(p, &p->weights->hyper_head, b->wanted_count);
+    part_clock_enter(p->clock, QSA_PART_HEAD);
+    multiply(p, p->x, b->wanted_count, &(product){&p->weights->output, logits, 0}, 1);
+}
+
+static qsa_status run_all(pass *p, const forward_batch *b, float *logits)
+{
+    read_inputs(p, b);
+    for (uint32_t layer = 0; layer < p->shape->layers; layer++)
+        ENGINE_TRY(run_layer(p, layer, b));
+    if (b->wanted_count > 0)
+        run_head(p, b, logits);
+    return QSA_OK;
+}
 
 qsa_status forward_run(forward *f, qsa_step *step, const float **out_logits)
 {
-    f->step = step;
-    qsa_ggml_pass_run(f->pass, step, f->now->tokens);
-    f->now->plan.work_data = f->work;
+    pass *p = &f->pass;
+    const forward_batch *b = &f->batch;
+    p->layout = b->layout;
+    p->tokens = b->tokens;
+    p->tap = b->tap;
+    p->step = step;
     fenv_t callers;
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
-    const enum ggml_status computed = ggml_graph_compute(f->now->graph, &f->now->plan);
+    const qsa_status status = run_all(p, b, f->logits);
     fesetenv(&callers);
-    part_clock_enter(f->clock, QSA_PART_OTHER);
-    if (computed != GGML_STATUS_SUCCESS)
-        return engine_fail(QSA_E_IO, "the graph was not computed: %s", ggml_status_to_string(computed));
-    const qsa_status status = qsa_ggml_pass_status(f->pass);
-    if (status != QSA_OK)
-        return engine_fail(status, "%s", qsa_ggml_pass_detail(f->pass));
-    *out_logits = f->now->ends.logits == NULL ? NULL : f->now->ends.logits->data;
-    return QSA_OK;
+    part_clock_enter(p->clock, QSA_PART_OTHER);
+    if (status == QSA_OK)
+        *out_logits = b->wanted_count == 0 ? NULL : f->logits;
+    return status;
 }

@@ -2,8 +2,6 @@
 #include "model/model.h"
 
 #include "base/error.h"
-#include "model/batch_check.h"
-#include "model/library.h"
 #include "model/tokenizer_keys.h"
 
 #include <stdlib.h>
@@ -63,13 +61,12 @@ static qsa_status describe(qsa_model *model)
 
 /* ---- life ---- */
 
-static qsa_status open_parts(qsa_model *model, const char *path, qsa_weights storage)
+static qsa_status open_parts(qsa_model *model, const char *path, qsa_weight_storage storage)
 {
     ENGINE_TRY(gguf_file_open(path, &model->file));
     ENGINE_TRY(model_shape_read(model->file, &model->shape));
     ENGINE_TRY(tokenizer_from_keys(model->file, model->shape.vocabulary, &model->tokens, &model->info.tokenizer));
     ENGINE_TRY(model_weights_bind(model->file, &model->shape, storage, &model->weights));
-    ENGINE_TRY(batch_check(model->weights.context, model->weights.least_columns));
     return describe(model);
 }
 
@@ -84,10 +81,9 @@ qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qs
         return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: path or out_model is NULL");
     if (options != NULL)
         ENGINE_TRY(engine_check_size("qsa_model_options", options->size_bytes, sizeof *options));
-    const qsa_weights storage = options == NULL ? QSA_WEIGHTS_NATIVE : options->weights;
+    const qsa_weight_storage storage = options == NULL ? QSA_WEIGHTS_NATIVE : options->weights;
     if (storage != QSA_WEIGHTS_NATIVE && storage != QSA_WEIGHTS_F32)
         return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: unknown storage of weights %d", (int)storage);
-    matrix_library_init();
     qsa_model *model = calloc(1, sizeof *model);
     if (model == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for a model");

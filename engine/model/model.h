@@ -10,7 +10,7 @@
 
 struct qsa_model {
     gguf_file *file;
-    qsa_weights storage;
+    qsa_weight_storage storage;
     model_shape shape;
     model_weights weights;
     tokenizer *tokens;

@@ -2,8 +2,7 @@
 #include "model/ngram.h"
 
 #include "model/conv.h"
-#include "model/elementwise.h"
-#include "model/hyper.h"
+#include "model/product.h"
 #include "model/state.h"
 
 #include <stdbool.h>
@@ -23,59 +22,68 @@ void ngram_rows(const ngram_shape *shape, const int32_t *history, int32_t *out_r
     }
 }
 
-/* ---- how much of the value each stream takes ---- */
+typedef struct ngram_arrays {
+    float *key, *query, *gated, *normed, *conv; /* [T][streams][E] */
+    float *value;                               /* [T][E] */
+} ngram_arrays;
 
-static float gate_of(const float *key, const float *query, size_t dim)
+static ngram_arrays place(const model_shape *s, size_t tokens, carver *c)
 {
-    const float c = dot_f32(key, query, dim) / sqrtf((float)dim);
-    const float size = sqrtf(fmaxf(fabsf(c), 1e-6f));
-    return sigmoid_f32(c > 0 ? size : c < 0 ? -size : 0.0f);
+    const size_t wide = (size_t)s->streams * s->embedding;
+    ngram_arrays a;
+    a.key = carve_floats(c, tokens * wide);
+    a.query = carve_floats(c, tokens * wide);
+    a.gated = carve_floats(c, tokens * wide);
+    a.normed = a.key; /* whose last reader is the gate */
+    a.conv = a.query;
+    a.value = carve_floats(c, tokens * s->embedding);
+    return a;
 }
 
-/* A row is one stream of one token: sigmoid(c) * value. */
-static void run_gate(struct ggml_tensor *out, int ith, int nth, void *user)
+size_t ngram_scratch_bytes(const model_shape *shape, size_t tokens)
 {
-    (void)user;
-    const float *key = out->src[0]->data, *query = out->src[1]->data;
-    const struct ggml_tensor *value = out->src[2];
-    const size_t dim = (size_t)value->ne[0], streams = (size_t)out->ne[0] / dim;
-    const share rows = share_of(streams * (size_t)out->ne[1], ith, nth);
-    for (size_t row = rows.begin; row < rows.end; row++) {
-        const float gate = gate_of(key + row * dim, query + row * dim, dim);
-        const float *from = (const float *)value->data + row / streams * dim;
-        float *to = (float *)out->data + row * dim;
-        for (size_t i = 0; i < dim; i++)
-            to[i] = gate * from[i];
-    }
+    carver c = {NULL, 0};
+    (void)place(shape, tokens, &c);
+    return c.used;
 }
 
-/* R += G + conv, in place. */
-static void run_add(struct ggml_tensor *out, int ith, int nth, void *user)
+size_t ngram_blocks_bytes(const ngram_weights *weights, size_t tokens)
 {
-    (void)user;
-    const float *gated = out->src[1]->data, *conv = out->src[2]->data;
-    float *residual = out->data;
-    const share work = share_of((size_t)ggml_nelements(out), ith, nth);
-    for (size_t i = work.begin; i < work.end; i++)
-        residual[i] += gated[i] + conv[i];
+    return larger(product_blocks_bytes(&weights->key, tokens), product_blocks_bytes(&weights->value, tokens));
 }
 
-struct ggml_tensor *ngram_layer(graph_builder *b, uint32_t layer, struct ggml_tensor *residual,
-                                struct ggml_tensor *rows)
+static void run_gate(pass *p, const ngram_weights *w, const ngram_arrays *a)
 {
-    const ngram_weights *w = &b->weights->layers[layer].ngram;
-    const ngram_shape *g = &b->shape->ngram;
-    const int64_t dim = residual->ne[0], streams = residual->ne[1], tokens = residual->ne[2];
-    struct ggml_tensor *key = matrix_product(b, w->key, rows);
-    struct ggml_tensor *sources[] = {
-        norm_streams(b, w->norm_key, ggml_reshape_3d(b->context, key, dim, streams, tokens)),
-        norm_streams(b, w->norm_query, residual),
-        matrix_product(b, w->value, rows),
-    };
-    struct ggml_tensor *gated = custom_node(b, dim * streams, tokens, 1, sources, 3, run_gate, NULL);
-    struct ggml_tensor *normed =
-        norm_streams(b, w->norm_conv, ggml_reshape_3d(b->context, gated, dim, streams, tokens));
-    const conv_options conv = {w->conv, g->conv, g->size, state_ngram_offset(b->shape, layer)};
-    struct ggml_tensor *addends[] = {gated, conv_silu(b, &conv, normed)};
-    return ggml_custom_inplace(b->context, residual, addends, 2, run_add, GGML_N_TASKS_MAX, NULL);
+    const model_shape *s = p->shape;
+    const size_t e = s->embedding, streams = s->streams, rows = p->tokens * streams;
+    const ops_norm keys = {a->key, w->norm_key, e, streams, s->eps, a->key};
+    const ops_norm queries = {p->residual, w->norm_query, e, streams, s->eps, a->query};
+    const task norms[] = {{task_norm, &keys, rows, rows_grain(e)}, {task_norm, &queries, rows, rows_grain(e)}};
+    worker_pool_run(p->workers, p, norms, 2);
+    const ops_ngram_gate gate = {a->key, a->query, a->value, e, streams, a->gated};
+    run_task(p, task_ngram_gate, &gate, rows, rows_grain(e));
+}
+
+void ngram_layer(pass *p, uint32_t layer)
+{
+    const model_shape *s = p->shape;
+    const ngram_weights *w = &p->weights->layers[layer].ngram;
+    const size_t e = s->embedding, streams = s->streams;
+    carver c = {p->scratch, 0};
+    const ngram_arrays a = place(s, p->tokens, &c);
+    const product products[] = {{&w->key, a.key, 0}, {&w->value, a.value, 0}};
+    multiply(p, p->ngram, p->tokens, products, 2);
+    run_gate(p, w, &a);
+    const ops_norm norm = {a.gated, w->norm_conv, e, streams, s->eps, a.normed};
+    run_task(p, task_norm, &norm, p->tokens * streams, rows_grain(e));
+    const batch_conv conv = {.weights = w->conv,
+                             .taps = s->ngram.conv,
+                             .dilation = s->ngram.size,
+                             .channels = streams * e,
+                             .state_offset = state_ngram_offset(s, layer),
+                             .x = a.normed,
+                             .out = a.conv};
+    conv_batch(p, &conv);
+    const ops_ngram_add add = {a.gated, a.conv, p->residual};
+    run_task(p, task_ngram_add, &add, p->tokens * streams * e, rows_grain(1));
 }

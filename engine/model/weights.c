@@ -2,22 +2,20 @@
 #include "model/weights.h"
 
 #include "base/error.h"
-#include "model/hyper_low.h"
 
-#include <ggml-cpu.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 128, LAYER_TENSORS = 40, GLOBAL_TENSORS = 16 };
+enum { NAME_BYTES = 128 };
 
 /* What the binding of one file needs; the first failure stays, and every later request returns at once. */
 typedef struct binder {
     const gguf_file *file;
     const model_shape *shape;
-    qsa_weights storage;
+    qsa_weight_storage storage;
     model_weights *weights;
     qsa_status status;
     int layer; /* names below are blk.<layer>.NAME; -1: global */
@@ -91,12 +89,6 @@ static const gguf_file_tensor *require(binder *b, const char *name, int64_t d0, 
     return t;
 }
 
-/* ggml multiplies by, and takes rows of, every type that it can widen and has a dot product for. */
-static bool usable_in_place(enum ggml_type type)
-{
-    return type == GGML_TYPE_F32 || ggml_get_type_traits_cpu(type)->vec_dot != NULL;
-}
-
 static float *dequantised(binder *b, const gguf_file_tensor *t)
 {
     float *values = own(b, gguf_file_tensor_elements(t) * sizeof *values);
@@ -105,28 +97,27 @@ static float *dequantised(binder *b, const gguf_file_tensor *t)
     return values;
 }
 
-static struct ggml_tensor *matrix3(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2)
+static qsa_weights matrix3(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2)
 {
     const gguf_file_tensor *t = require(b, name, d0, d1, d2);
     if (t == NULL)
-        return NULL;
-    const bool in_place = usable_in_place(t->type) && (b->storage == QSA_WEIGHTS_NATIVE || t->type == GGML_TYPE_F32);
-    void *data = in_place ? (void *)t->data : dequantised(b, t);
-    if (data == NULL)
-        return NULL;
-    struct ggml_tensor *tensor =
-        ggml_new_tensor_3d(b->weights->context, in_place ? t->type : GGML_TYPE_F32, d0, d1, d2);
-    tensor->data = data;
-    ggml_set_name(tensor, t->name);
-    return tensor;
+        return (qsa_weights){0};
+    const bool has_product = qsa_format_find((uint32_t)t->type) != NULL;
+    const bool dequantise = !has_product || (b->storage == QSA_WEIGHTS_F32 && t->type != GGML_TYPE_F32);
+    const uint32_t type = dequantise ? GGML_TYPE_F32 : (uint32_t)t->type;
+    return (qsa_weights){.format = (qsa_format)type,
+                         .rows = (size_t)d1,
+                         .inner = (size_t)d0,
+                         .data = dequantise ? dequantised(b, t) : t->data,
+                         .row_bytes = qsa_format_row_bytes((qsa_format)type, (size_t)d0)};
 }
 
-static struct ggml_tensor *matrix(binder *b, const char *name, int64_t d0, int64_t d1)
+static qsa_weights matrix2(binder *b, const char *name, int64_t d0, int64_t d1)
 {
     return matrix3(b, name, d0, d1, 1);
 }
 
-/* f32 values that our own nodes read; d1 > 1: a small matrix. */
+/* f32 values, all finite; d1 > 1: a small matrix. */
 static const float *values(binder *b, const char *name, int64_t d0, int64_t d1)
 {
     const gguf_file_tensor *t = require(b, name, d0, d1, 1);
@@ -160,51 +151,59 @@ static const float *taps(binder *b, const char *name, uint32_t n, uint32_t chann
 
 /* ---- the parts of a layer ---- */
 
-static const float *turned(binder *b, const struct ggml_tensor *up)
-{
-    float *out = up == NULL ? NULL : own(b, hyper_turned_floats(b->shape) * sizeof *out);
-    if (out != NULL)
-        hyper_turn(b->shape, up->data, out);
-    return out;
-}
-
 static void bind_hyper(binder *b, const char *prefix, bool has_inject, hyper_weights *w)
 {
     const model_shape *s = b->shape;
     const int64_t wide = (int64_t)s->streams * s->embedding;
-    const qsa_weights storage = b->storage;
     char name[64];
-    b->storage = s->low_rank <= SHORT_RANK ? QSA_WEIGHTS_F32 : storage;
     snprintf(name, sizeof name, "%s_norm.weight", prefix);
     w->norm = vector(b, name, wide);
     snprintf(name, sizeof name, "%s_down.weight", prefix);
-    w->down = matrix(b, name, wide, s->low_rank);
+    w->down = matrix2(b, name, wide, s->low_rank);
     snprintf(name, sizeof name, "%s_up.weight", prefix);
-    w->up = matrix(b, name, s->low_rank, wide);
+    w->up = matrix2(b, name, s->low_rank, wide);
     if (has_inject) {
         snprintf(name, sizeof name, "%s_inject.weight", prefix);
-        w->inject = matrix(b, name, wide, s->streams);
+        w->inject = matrix2(b, name, wide, s->streams);
     }
-    b->storage = storage;
-    w->up_turned = s->low_rank <= SHORT_RANK ? turned(b, w->up) : NULL;
+}
+
+/* Rows [first, first + rows). */
+static qsa_weights rows_of(const qsa_weights *all, size_t first, size_t rows)
+{
+    qsa_weights part = *all;
+    part.rows = rows;
+    if (all->data != NULL)
+        part.data = (const char *)all->data + first * all->row_bytes;
+    return part;
+}
+
+/* The first rows of each expert's matrix {d0, d1}. */
+static expert_matrices of_experts(binder *b, const char *name, int64_t d0, int64_t d1, size_t rows)
+{
+    const qsa_weights all = matrix3(b, name, d0, d1, b->shape->experts);
+    return (expert_matrices){rows_of(&all, 0, rows), all.rows * all.row_bytes};
 }
 
 static void bind_experts(binder *b, expert_weights *w)
 {
     const model_shape *s = b->shape;
     const int64_t e = s->embedding, width = s->expert_width, shared = s->shared_width;
-    w->router = matrix(b, "ffn_gate_inp.weight", e, s->experts);
+    const size_t rows = s->expert_width;
+    w->router = matrix2(b, "ffn_gate_inp.weight", e, s->experts);
     if (find(b, "ffn_gate_up_exps.weight") != NULL) {
-        w->gate_up = matrix3(b, "ffn_gate_up_exps.weight", e, 2 * width, s->experts);
+        w->gate = of_experts(b, "ffn_gate_up_exps.weight", e, 2 * width, rows);
+        w->up = w->gate;
+        w->up.first = rows_of(&w->gate.first, rows, rows);
     } else {
-        w->gate = matrix3(b, "ffn_gate_exps.weight", e, width, s->experts);
-        w->up = matrix3(b, "ffn_up_exps.weight", e, width, s->experts);
+        w->gate = of_experts(b, "ffn_gate_exps.weight", e, width, rows);
+        w->up = of_experts(b, "ffn_up_exps.weight", e, width, rows);
     }
-    w->down = matrix3(b, "ffn_down_exps.weight", width, e, s->experts);
-    w->shared_router = matrix(b, "ffn_gate_inp_shexp.weight", e, 1);
-    w->shared_gate = matrix(b, "ffn_gate_shexp.weight", e, shared);
-    w->shared_up = matrix(b, "ffn_up_shexp.weight", e, shared);
-    w->shared_down = matrix(b, "ffn_down_shexp.weight", shared, e);
+    w->down = of_experts(b, "ffn_down_exps.weight", width, e, s->embedding);
+    w->shared_router = matrix2(b, "ffn_gate_inp_shexp.weight", e, 1);
+    w->shared_gate = matrix2(b, "ffn_gate_shexp.weight", e, shared);
+    w->shared_up = matrix2(b, "ffn_up_shexp.weight", e, shared);
+    w->shared_down = matrix2(b, "ffn_down_shexp.weight", shared, e);
 }
 
 static void bind_attention(binder *b, attention_weights *w)
@@ -213,15 +212,18 @@ static void bind_attention(binder *b, attention_weights *w)
     const int64_t e = b->shape->embedding, q = (int64_t)c->q_heads * c->head_dim,
                   kv = (int64_t)c->kv_heads * c->head_dim;
     if (find(b, "attn_qkv.weight") != NULL) {
-        w->qkv = matrix(b, "attn_qkv.weight", e, 2 * q + 2 * kv);
+        const qsa_weights all = matrix2(b, "attn_qkv.weight", e, 2 * q + 2 * kv);
+        w->q = rows_of(&all, 0, (size_t)(2 * q));
+        w->k = rows_of(&all, (size_t)(2 * q), (size_t)kv);
+        w->v = rows_of(&all, (size_t)(2 * q + kv), (size_t)kv);
     } else {
-        w->q = matrix(b, "attn_q.weight", e, 2 * q);
-        w->k = matrix(b, "attn_k.weight", e, kv);
-        w->v = matrix(b, "attn_v.weight", e, kv);
+        w->q = matrix2(b, "attn_q.weight", e, 2 * q);
+        w->k = matrix2(b, "attn_k.weight", e, kv);
+        w->v = matrix2(b, "attn_v.weight", e, kv);
     }
-    w->output = matrix(b, "attn_output.weight", q, e);
-    w->index_q = matrix(b, "indexer.q_proj.weight", e, (int64_t)c->index_heads * c->index_dim);
-    w->index_k = matrix(b, "indexer.k_proj.weight", e, c->index_dim);
+    w->output = matrix2(b, "attn_output.weight", q, e);
+    w->index_q = matrix2(b, "indexer.q_proj.weight", e, (int64_t)c->index_heads * c->index_dim);
+    w->index_k = matrix2(b, "indexer.k_proj.weight", e, c->index_dim);
     w->norms.q = vector(b, "attn_q_norm.weight", c->head_dim);
     w->norms.k = vector(b, "attn_k_norm.weight", c->head_dim);
     w->norms.index_q = vector(b, "indexer.q_norm.weight", c->index_dim);
@@ -232,11 +234,11 @@ static void bind_delta(binder *b, delta_weights *w)
 {
     const delta_shape *d = &b->shape->delta;
     const int64_t e = b->shape->embedding;
-    w->qkv = matrix(b, "attn_qkv.weight", e, d->channels);
-    w->gate = matrix(b, "attn_gate.weight", e, d->inner);
-    w->alpha = matrix(b, "ssm_alpha.weight", e, d->value_heads);
-    w->beta = matrix(b, "ssm_beta.weight", e, d->value_heads);
-    w->output = matrix(b, "ssm_out.weight", d->inner, e);
+    w->qkv = matrix2(b, "attn_qkv.weight", e, d->channels);
+    w->gate = matrix2(b, "attn_gate.weight", e, d->inner);
+    w->alpha = matrix2(b, "ssm_alpha.weight", e, d->value_heads);
+    w->beta = matrix2(b, "ssm_beta.weight", e, d->value_heads);
+    w->output = matrix2(b, "ssm_out.weight", d->inner, e);
     w->conv = taps(b, "ssm_conv1d.weight", d->conv, d->channels);
     w->dt = vector(b, "ssm_dt.bias", d->value_heads);
     w->a = vector(b, "ssm_a", d->value_heads);
@@ -247,8 +249,8 @@ static void bind_ngram(binder *b, ngram_weights *w)
 {
     const model_shape *s = b->shape;
     const uint32_t wide = s->streams * s->embedding;
-    w->key = matrix(b, "ple_key.weight", s->embedding, wide);
-    w->value = matrix(b, "ple_value.weight", s->embedding, s->embedding);
+    w->key = matrix2(b, "ple_key.weight", s->embedding, wide);
+    w->value = matrix2(b, "ple_value.weight", s->embedding, s->embedding);
     w->norm_key = vector(b, "ple_norm_key.weight", wide);
     w->norm_query = vector(b, "ple_norm_query.weight", wide);
     w->norm_conv = vector(b, "ple_norm_conv.weight", wide);
@@ -277,8 +279,8 @@ static void bind_ngram_rows(binder *b)
 {
     const ngram_shape *g = &b->shape->ngram;
     const gguf_file_tensor *t = b->status == QSA_OK ? find(b, "per_layer_token_embd.weight") : NULL;
-    const int64_t rows = t == NULL ? 0 : t->dims[1]; /* if it is missing, matrix() says so */
-    b->weights->ngram_rows = matrix(b, "per_layer_token_embd.weight", g->dim, rows);
+    const int64_t rows = t == NULL ? 0 : t->dims[1]; /* if it is missing, matrix2 says so */
+    b->weights->ngram_rows = matrix2(b, "per_layer_token_embd.weight", g->dim, rows);
     for (uint32_t h = 0; b->status == QSA_OK && h < g->heads; h++) {
         if (g->offsets[h] + g->sizes[h] > (uint64_t)rows) {
             fail(b, QSA_E_FORMAT,
@@ -294,10 +296,10 @@ static void bind_all(binder *b)
     const model_shape *s = b->shape;
     model_weights *w = b->weights;
     b->layer = -1;
-    w->embedding = matrix(b, "token_embd.weight", s->embedding, s->vocabulary);
+    w->embedding = matrix2(b, "token_embd.weight", s->embedding, s->vocabulary);
     w->output = w->embedding;
     if (find(b, "output.weight") != NULL)
-        w->output = matrix(b, "output.weight", s->embedding, s->vocabulary);
+        w->output = matrix2(b, "output.weight", s->embedding, s->vocabulary);
     bind_hyper(b, "output_hc", false, &w->hyper_head);
     if (s->ngram_layers > 0)
         bind_ngram_rows(b);
@@ -305,17 +307,14 @@ static void bind_all(binder *b)
         bind_layer(b, i);
 }
 
-qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, qsa_weights storage,
+qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, qsa_weight_storage storage,
                               model_weights *out_weights)
 {
     model_weights w = {0};
     binder b = {file, shape, storage, &w, QSA_OK, -1};
-    const size_t tensors = (size_t)shape->layers * LAYER_TENSORS + GLOBAL_TENSORS;
-    const struct ggml_init_params params = {.mem_size = tensors * ggml_tensor_overhead(), .no_alloc = true};
-    w.context = ggml_init(params);
     w.layers = calloc(shape->layers, sizeof *w.layers);
-    if (w.context == NULL || w.layers == NULL)
-        fail(&b, QSA_E_MEMORY, "no memory for the names of %zu tensors", tensors);
+    if (w.layers == NULL)
+        fail(&b, QSA_E_MEMORY, "no memory for the tensors of %u layers", shape->layers);
     else
         bind_all(&b);
     if (b.status != QSA_OK) {
@@ -332,6 +331,5 @@ void model_weights_free(model_weights *weights)
         free(weights->owned[i]);
     free(weights->owned);
     free(weights->layers);
-    ggml_free(weights->context);
     memset(weights, 0, sizeof *weights);
 }

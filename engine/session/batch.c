@@ -102,7 +102,7 @@ static qsa_status check_logits(const float *logits, uint32_t wanted, uint32_t vo
     return QSA_OK;
 }
 
-/* The prepared graph within a step: either everything is committed or nothing has happened. */
+/* The prepared batch within a step: either everything is committed or nothing has happened. */
 static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const float **out_logits)
 {
     qsa_step *step = NULL;

@@ -7,15 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_CHUNK = 512 };
-
 void qsa_context_options_init(qsa_context_options *options)
 {
     *options = (qsa_context_options){
         .size_bytes = sizeof *options,
         .context = 0,
         .sessions = 1,
-        .chunk = DEFAULT_CHUNK,
+        .chunk = 0,
         .threads = 1,
         .kv = QSA_KV_BF16,
         .index = QSA_PROFILE_BF16,
@@ -32,6 +30,8 @@ static qsa_status check_options(const qsa_model *model, qsa_context_options *o)
         return engine_fail(QSA_E_LIMIT, "context is %u tokens, at most %lld are supported", o->context,
                            (long long)QSA_MAX_POSITION);
     }
+    if (o->chunk == 0)
+        o->chunk = forward_best_chunk(&model->shape);
     if (o->sessions < 1 || o->sessions >= QSA_MAX_SEQUENCES)
         return engine_fail(QSA_E_LIMIT, "sessions is %u, supported are 1 to %d", o->sessions, QSA_MAX_SEQUENCES - 1);
     if (o->chunk < 1 || o->chunk > QSA_MAX_STEP_TOKENS)
@@ -104,7 +104,7 @@ static qsa_status create_parts(qsa_context *c, const qsa_model *model, const qsa
     ENGINE_TRY(create_cache(c));
     ENGINE_TRY(allocate_batch(c));
     c->clock = c->options.profile ? &c->own_clock : NULL;
-    return forward_create(model, c->cache, c->options.chunk, c->options.threads, c->clock, &c->pass);
+    return forward_create(model, c->options.chunk, c->options.threads, c->clock, &c->pass);
 }
 
 qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context)
@@ -167,7 +167,7 @@ void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_st
     out_stats->state_bytes = context->state_bytes;
     out_stats->visible_tokens = context->visible_tokens;
     out_stats->compute_bytes = forward_bytes(context->pass);
-    out_stats->graphs_built = forward_graphs_built(context->pass);
+    out_stats->chunk = context->options.chunk;
     out_stats->threads = forward_threads(context->options.threads);
     out_stats->isa = qsa_cache_isa(context->cache);
 }

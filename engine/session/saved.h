@@ -9,7 +9,9 @@
 #define SAVED_TAG(a, b, c, d) ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
 
 enum {
-    SAVED_VERSION = 2, /* 1 had the rows of delta nets' matrices one after the other */
+    /* Of the layout and of the rules that the states were computed by: 1 had the rows of delta nets' matrices one after
+     * the other, 2 products that depended on the processor. */
+    SAVED_VERSION = 3,
     SAVED_TAG_HEAD = SAVED_TAG('E', 'N', 'G', 'N'),
     SAVED_TAG_TOKENS = SAVED_TAG('T', 'O', 'K', 'S'),
     SAVED_TAG_SAMPLER = SAVED_TAG('S', 'A', 'M', 'P')

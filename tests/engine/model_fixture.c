@@ -113,7 +113,7 @@ qsa_status model_bytes_refusal(const model_bytes *file)
 
 /* ---- running ---- */
 
-qsa_model *model_open_golden(const char *name, qsa_weights weights)
+qsa_model *model_open_golden(const char *name, qsa_weight_storage weights)
 {
     char path[512];
     qsa_model *model = NULL;

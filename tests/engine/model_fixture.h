@@ -35,7 +35,7 @@ int model_temporary_remove(void **state);
 qsa_model *model_bytes_open(const model_bytes *file);
 qsa_status model_bytes_refusal(const model_bytes *file);
 
-qsa_model *model_open_golden(const char *name, qsa_weights weights);
+qsa_model *model_open_golden(const char *name, qsa_weight_storage weights);
 
 /* A context of f32 storage and index for 1,024 tokens. */
 qsa_context_options model_options(uint32_t sessions, uint32_t chunk, uint32_t threads);

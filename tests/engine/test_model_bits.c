@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One text whatever the batch: logits have the same bits for any chunk size, any number of threads, alone or with other
- * sessions; for native f32, bf16, q8_0 and K-quant weights, experts included. */
+/* One text whatever the batch and the processor: logits have the same bits for any chunk size, any number of threads,
+ * alone or with other sessions, on every instruction set; for native f32, bf16, q8_0 and K-quant weights, experts
+ * included. */
+/* setenv is POSIX, not C11. */
+#define _POSIX_C_SOURCE 200809L
+
 #include "model_fixture.h"
 
 #include "make/quoter.h"
 #include "model/model.h"
+#include "ops/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +26,13 @@ static void fill_tokens(int32_t *tokens, size_t n, uint32_t vocabulary, uint32_t
         tokens[i] =
             i % 40 < 20 || i < 40 ? (int32_t)((x >> 33) % (vocabulary < 200 ? vocabulary : 200)) : tokens[i - 40];
     }
+}
+
+static const char *saved_path(void)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s.session", model_temporary());
+    return path;
 }
 
 static qsa_context_options options_of(uint32_t sessions, uint32_t chunk, uint32_t threads)
@@ -86,6 +98,52 @@ static void company_does_not_matter(const qsa_model *model, const int32_t *token
     qsa_context_destroy(context);
 }
 
+/* Half the tokens on the instruction set `first`, saved, the rest on `second`. */
+static void run_in_halves(const qsa_model *model, const char *first, const char *second, const int32_t *tokens,
+                          float *logits)
+{
+    enum { HALF = TOKENS / 2 };
+    const qsa_context_options options = options_of(1, 32, 2);
+    setenv("QSA_ISA", first, 1);
+    qsa_context *context = model_context(model, &options);
+    qsa_session *session = model_session(context);
+    model_feed_all(model, context, session, tokens, HALF, 32, logits);
+    model_ok(qsa_session_save(session, NULL, saved_path()));
+    qsa_context_destroy(context);
+    setenv("QSA_ISA", second, 1);
+    context = model_context(model, &options);
+    model_ok(qsa_session_load(context, saved_path(), NULL, &session));
+    model_feed_all(model, context, session, tokens + HALF, TOKENS - HALF, 32,
+                   logits + (size_t)HALF * model_vocabulary(model));
+    qsa_context_destroy(context);
+    unsetenv("QSA_ISA");
+}
+
+/* Those of the machine, scalar first. */
+static size_t instruction_sets(const char *names[], size_t most)
+{
+    size_t n = 0;
+    const ops_table *table;
+    for (size_t i = 0; (table = ops_available(i)) != NULL && n < most; i++)
+        names[n++] = table->isa;
+    return n;
+}
+
+static void instruction_sets_do_not_matter(const qsa_model *model, const int32_t *tokens, const float *expected)
+{
+    const char *names[8];
+    const size_t n = instruction_sets(names, 8), floats = (size_t)TOKENS * model_vocabulary(model);
+    assert_true(n >= 1);
+    float *found = test_alloc(floats, sizeof *found);
+    char what[64];
+    for (size_t i = 0; i < n; i++) {
+        run_in_halves(model, names[i], names[(i + 1) % n], tokens, found);
+        snprintf(what, sizeof what, "logits of %s, then %s", names[i], names[(i + 1) % n]);
+        test_same_floats(what, expected, found, floats);
+    }
+    free(found);
+}
+
 static void check_model(qsa_model *model)
 {
     const uint32_t vocabulary = model_vocabulary(model);
@@ -97,6 +155,7 @@ static void check_model(qsa_model *model)
     chunks_do_not_matter(model, tokens, expected);
     threads_do_not_matter(model, tokens, expected);
     company_does_not_matter(model, tokens, expected);
+    instruction_sets_do_not_matter(model, tokens, expected);
     free(expected);
     qsa_model_close(model);
 }
@@ -111,9 +170,9 @@ static void check_quoter(quoter_type type, enum ggml_type expected)
     qsa_model *model = NULL;
     model_ok(qsa_model_open(model_temporary(), NULL, &model));
     const layer_weights *layer = &model->weights.layers[3];
-    assert_int_equal(layer->attention.q->type, expected);
-    assert_int_equal(layer->experts.up->type, expected);
-    assert_int_equal(layer->experts.down->type, expected);
+    assert_int_equal(layer->attention.q.format, expected);
+    assert_int_equal(layer->experts.up.first.format, expected);
+    assert_int_equal(layer->experts.down.first.format, expected);
     check_model(model);
 }
 
@@ -165,6 +224,12 @@ static void quoter_q6_k(void **state)
     check_quoter(QUOTER_Q6_K, GGML_TYPE_Q6_K);
 }
 
+static int remove_files(void **state)
+{
+    remove(saved_path());
+    return model_temporary_remove(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,5 +237,5 @@ int main(void)
         cmocka_unit_test(quoter_f32),  cmocka_unit_test(quoter_bf16), cmocka_unit_test(quoter_q8_0),
         cmocka_unit_test(quoter_q4_k), cmocka_unit_test(quoter_q6_k),
     };
-    return cmocka_run_group_tests(tests, model_temporary_make, model_temporary_remove);
+    return cmocka_run_group_tests(tests, model_temporary_make, remove_files);
 }

@@ -1,100 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mixture of experts: what the formula says, whatever is fused, and for each token the same bits however many
  * others chose its experts. */
-#include "support.h"
+#include "pass_fixture.h"
 
 #include "model/experts.h"
-#include "model/grouped.h"
-#include "model/library.h"
 
-#include <ggml-cpu.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A matrix has more rows, and the favourite expert more tokens, than one piece of a product takes. */
-enum { E = 288, WIDTH = 96, SHARED = 32, EXPERTS = 7, USED = 3, TOKENS = 200, MEMORY_BYTES = 64 << 20 };
+/* A matrix has more rows, and the favourite expert more tokens, than one tile of a product takes. */
+enum { E = 288, WIDTH = 96, SHARED = 32, EXPERTS = 7, USED = 3, TOKENS = 200 };
 
 typedef struct world {
-    struct ggml_context *context;
     model_shape shape;
-    model_weights weights;
     layer_weights layer;
-    lone_products *products;
     float *x; /* [TOKENS][E] */
 } world;
 
-static struct ggml_tensor *matrix(world *w, enum ggml_type type, uint64_t stream, int64_t n, int64_t m, int64_t experts)
+static expert_matrices matrices(enum ggml_type type, uint64_t stream, size_t inner, size_t rows)
 {
-    struct ggml_tensor *t = ggml_new_tensor_3d(w->context, type, n, m, experts);
-    float *values = test_alloc((size_t)(n * m * experts), sizeof *values);
-    test_fill(stream, values, (size_t)(n * m * experts));
-    for (int64_t i = 0; i < n * m * experts; i++)
-        values[i] *= 0.2f;
-    ggml_quantize_chunk(type, values, t->data, 0, m * experts, n, NULL);
-    free(values);
-    return t;
+    const qsa_weights first = matrix_new(type, stream, inner, rows, EXPERTS, 0.2f);
+    return (expert_matrices){first, rows * first.row_bytes};
 }
 
 static world new_world(enum ggml_type type, bool is_fused)
 {
-    world w = {.context = ggml_init((struct ggml_init_params){.mem_size = MEMORY_BYTES})};
-    w.shape = (model_shape){.embedding = E, .experts = EXPERTS, .experts_used = USED};
-    for (int i = 0; i < GGML_TYPE_COUNT; i++)
-        w.weights.least_columns[i] = LEAST_COLUMNS;
+    world w = {
+        .shape = {
+            .embedding = E, .experts = EXPERTS, .experts_used = USED, .expert_width = WIDTH, .shared_width = SHARED}};
     expert_weights *e = &w.layer.experts;
-    e->router = matrix(&w, GGML_TYPE_F32, 1, E, EXPERTS, 1);
+    e->router = matrix_new(GGML_TYPE_F32, 1, E, EXPERTS, 1, 0.2f);
+    e->gate = matrices(type, 2, E, is_fused ? 2 * WIDTH : WIDTH);
     if (is_fused) {
-        e->gate_up = matrix(&w, type, 2, E, 2 * WIDTH, EXPERTS);
+        e->gate.first.rows = WIDTH;
+        e->up = e->gate;
+        e->up.first.data = (const char *)e->up.first.data + WIDTH * e->up.first.row_bytes;
     } else {
-        e->gate = matrix(&w, type, 2, E, WIDTH, EXPERTS);
-        e->up = matrix(&w, type, 3, E, WIDTH, EXPERTS);
+        e->up = matrices(type, 3, E, WIDTH);
     }
-    e->down = matrix(&w, type, 4, WIDTH, E, EXPERTS);
-    e->shared_router = matrix(&w, GGML_TYPE_F32, 5, E, 1, 1);
-    e->shared_gate = matrix(&w, GGML_TYPE_F32, 6, E, SHARED, 1);
-    e->shared_up = matrix(&w, GGML_TYPE_F32, 7, E, SHARED, 1);
-    e->shared_down = matrix(&w, GGML_TYPE_F32, 8, SHARED, E, 1);
+    e->down = matrices(type, 4, WIDTH, E);
+    e->shared_router = matrix_new(GGML_TYPE_F32, 5, E, 1, 1, 0.2f);
+    e->shared_gate = matrix_new(GGML_TYPE_F32, 6, E, SHARED, 1, 0.2f);
+    e->shared_up = matrix_new(GGML_TYPE_F32, 7, E, SHARED, 1, 0.2f);
+    e->shared_down = matrix_new(GGML_TYPE_F32, 8, SHARED, E, 1, 0.2f);
     w.x = test_alloc((size_t)TOKENS * E, sizeof *w.x);
     test_fill(9, w.x, (size_t)TOKENS * E);
     /* Expert 5 is among the chosen of nearly all tokens. */
-    float *favourite = (float *)e->router->data + (size_t)5 * E;
+    const float *favourite = (const float *)e->router.data + (size_t)5 * E;
     for (size_t i = 0; i < TOKENS * E; i += E)
         for (size_t j = 0; j < E; j++)
             w.x[i + j] += favourite[j];
-    assert_int_equal(lone_products_create(3, &w.products), QSA_OK);
     return w;
 }
 
 static void free_world(world *w)
 {
-    lone_products_destroy(w->products);
-    ggml_free(w->context);
+    expert_weights *e = &w->layer.experts;
+    qsa_weights *all[] = {&e->router,      &e->gate.first, &e->down.first, &e->shared_router,
+                          &e->shared_gate, &e->shared_up,  &e->shared_down};
+    if (e->gate.bytes == WIDTH * e->gate.first.row_bytes)
+        matrix_free(&e->up.first); /* not fused */
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        matrix_free(all[i]);
     free(w->x);
 }
 
 /* y of tokens [first, first + n): [n][E], the caller's to free. */
-static float *run(world *w, size_t first, size_t n, int threads)
+static float *run(world *w, size_t first, size_t n, uint32_t threads)
 {
-    unsigned char params[1024];
-    w->weights.layers = &w->layer;
-    struct ggml_context *c = ggml_init((struct ggml_init_params){.mem_size = MEMORY_BYTES});
-    graph_builder b = {.shape = &w->shape,
-                       .weights = &w->weights,
-                       .context = c,
-                       .tokens = (uint32_t)n,
-                       .products = w->products,
-                       .params = params,
-                       .params_bytes = sizeof params};
-    struct ggml_tensor *x = ggml_new_tensor_2d(c, GGML_TYPE_F32, E, (int64_t)n);
-    memcpy(x->data, w->x + first * E, n * E * sizeof(float));
-    struct ggml_tensor *y = experts_layer(&b, 0, x);
-    struct ggml_cgraph *graph = ggml_new_graph(c);
-    ggml_build_forward_expand(graph, y);
-    assert_int_equal(ggml_graph_compute_with_ctx(c, graph, threads), GGML_STATUS_SUCCESS);
+    pass_fixture *f = pass_new(&w->shape, &w->layer, n, experts_blocks_bytes(&w->shape, &w->layer.experts, n),
+                               experts_scratch_bytes(&w->shape, n));
+    pass_threads(f, threads);
+    memcpy(f->pass.x, w->x + first * E, n * E * sizeof(float));
+    experts_layer(&f->pass, 0, n);
     float *found = test_alloc(n * E, sizeof *found);
-    memcpy(found, y->data, n * E * sizeof *found);
-    ggml_free(c);
+    memcpy(found, f->pass.y, n * E * sizeof *found);
+    pass_free(f);
     return found;
 }
 
@@ -121,35 +103,47 @@ static void add_expert(const float *gate, const float *up, const float *down, si
         y[i] += share * dot(down + i * width, said, width);
 }
 
+/* The largest, best first. */
+static void choose(const double *p, size_t chosen[USED])
+{
+    bool is_taken[EXPERTS] = {false};
+    for (size_t r = 0; r < USED; r++) {
+        size_t best = EXPERTS;
+        for (size_t i = 0; i < EXPERTS; i++)
+            if (!is_taken[i] && (best == EXPERTS || p[i] > p[best]))
+                best = i;
+        is_taken[best] = true;
+        chosen[r] = best;
+    }
+}
+
 static void expected_token(const world *w, size_t token, double y[E])
 {
     const expert_weights *e = &w->layer.experts;
     double x[E], p[EXPERTS], total = 0;
-    float rounded[EXPERTS];
-    int32_t chosen[USED];
+    size_t chosen[USED];
     for (size_t i = 0; i < E; i++)
         x[i] = w->x[token * E + i];
     memset(y, 0, E * sizeof *y);
     for (size_t i = 0; i < EXPERTS; i++)
-        rounded[i] = (float)(p[i] = exp(dot((const float *)e->router->data + i * E, x, E)));
-    experts_choose(rounded, EXPERTS, chosen, USED);
+        p[i] = exp(dot((const float *)e->router.data + i * E, x, E));
+    choose(p, chosen);
     for (size_t r = 0; r < USED; r++)
         total += p[chosen[r]];
     for (size_t r = 0; r < USED; r++) {
-        const size_t c = (size_t)chosen[r], size = (size_t)E * WIDTH;
-        const float *gate =
-            e->gate_up ? (const float *)e->gate_up->data + c * 2 * size : (const float *)e->gate->data + c * size;
-        const float *up = e->gate_up ? gate + size : (const float *)e->up->data + c * size;
-        add_expert(gate, up, (const float *)e->down->data + c * size, WIDTH, x, p[chosen[r]] / total, y);
+        const size_t c = chosen[r], size = (size_t)E * WIDTH;
+        const float *gate = (const float *)e->gate.first.data + c * e->gate.bytes / sizeof(float);
+        const float *up = (const float *)e->up.first.data + c * e->up.bytes / sizeof(float);
+        add_expert(gate, up, (const float *)e->down.first.data + c * size, WIDTH, x, p[chosen[r]] / total, y);
     }
-    const double gate = 1 / (1 + exp(-dot(e->shared_router->data, x, E)));
-    add_expert(e->shared_gate->data, e->shared_up->data, e->shared_down->data, SHARED, x, gate, y);
+    const double gate = 1 / (1 + exp(-dot(e->shared_router.data, x, E)));
+    add_expert(e->shared_gate.data, e->shared_up.data, e->shared_down.data, SHARED, x, gate, y);
 }
 
 static void check_formula(bool is_fused)
 {
     world w = new_world(GGML_TYPE_F32, is_fused);
-    for (int threads = 1; threads <= 3; threads++) {
+    for (uint32_t threads = 1; threads <= 3; threads++) {
         float *found = run(&w, 0, TOKENS, threads);
         for (size_t t = 0; t < TOKENS; t++) {
             double expected[E];
@@ -185,7 +179,7 @@ static void check_batches(enum ggml_type type)
     float *expected = run(&w, 0, TOKENS, 1);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (size_t first = 0; first + sizes[s] <= TOKENS; first += 31) {
-            float *found = run(&w, first, sizes[s], 1 + (int)(first % 3));
+            float *found = run(&w, first, sizes[s], 1 + (uint32_t)(first % 3));
             test_same_floats("experts of a batch", expected + first * E, found, sizes[s] * E);
             free(found);
         }
@@ -198,7 +192,6 @@ static void batches_do_not_matter(void **state)
     (void)state;
     static const enum ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0,
                                            GGML_TYPE_Q4_0};
-    matrix_library_init();
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         check_batches(types[i]);
 }
@@ -208,22 +201,14 @@ static void batches_do_not_matter(void **state)
 static void pairs_are_grouped_in_order(void **state)
 {
     (void)state;
-    static int32_t chosen[] = {4, 1, 0, 4, 1, 4};
-    static const int32_t first[] = {0, 1, 3, 3, 3, 6}, pair[] = {2, 1, 4, 0, 3, 5}, place[] = {3, 1, 0, 4, 2, 5};
-    unsigned char params[64];
-    struct ggml_context *c = ggml_init((struct ggml_init_params){.mem_size = 1 << 20});
-    graph_builder b = {.context = c, .params = params, .params_bytes = sizeof params};
-    struct ggml_tensor *ids = ggml_new_tensor_2d(c, GGML_TYPE_I32, 2, 3);
-    memcpy(ids->data, chosen, sizeof chosen);
-    struct ggml_tensor *groups = group_pairs(&b, ids, 5);
-    struct ggml_cgraph *graph = ggml_new_graph(c);
-    ggml_build_forward_expand(graph, groups);
-    assert_int_equal(ggml_graph_compute_with_ctx(c, graph, 2), GGML_STATUS_SUCCESS);
-    const grouping g = grouping_of(groups);
-    test_same_integers("first", first, g.first, 6);
-    test_same_integers("pair", pair, g.pair, 6);
-    test_same_integers("place", place, g.place, 6);
-    ggml_free(c);
+    static const int32_t chosen[] = {4, 1, 0, 4, 1, 4}, place[] = {3, 1, 0, 4, 2, 5};
+    static const uint32_t first[] = {0, 1, 3, 3, 3, 6}, column[] = {1, 0, 2, 0, 1, 2};
+    uint32_t found_first[6], found_column[6];
+    int32_t found_place[6];
+    experts_group(chosen, 6, 2, 5, &(grouping){found_first, found_column, found_place});
+    assert_memory_equal(first, found_first, sizeof first);
+    assert_memory_equal(column, found_column, sizeof column);
+    assert_memory_equal(place, found_place, sizeof place);
 }
 
 int main(void)

@@ -187,7 +187,7 @@ static void finish(batch *b)
         free(b->sequences[i].logits);
 }
 
-static void replay_one(const char *case_name, const char *file, qsa_weights weights)
+static void replay_one(const char *case_name, const char *file, qsa_weight_storage weights)
 {
     golden_file *recorded = test_golden(QSA_GOLDEN_DIR "/model", case_name);
     sequence s = {.header = golden_header(recorded), .prefix = ""};

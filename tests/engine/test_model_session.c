@@ -164,13 +164,13 @@ static void full_context_is_said_and_changes_nothing(void **state)
 }
 
 /* One row of the embedding is not a number: the first QSA layer refuses it, and nothing has happened. */
-static void failure_inside_the_graph_changes_nothing(void **state)
+static void failure_inside_the_pass_changes_nothing(void **state)
 {
     (void)state;
     enum { BAD = 200, EMBEDDING = 64 };
     model_bytes bytes = model_bytes_read("tiny-bf16.gguf");
     qsa_model *good = model_bytes_open(&bytes);
-    const uint8_t *row = (const uint8_t *)good->weights.embedding->data + (size_t)BAD * EMBEDDING * 2;
+    const uint8_t *row = (const uint8_t *)good->weights.embedding.data + (size_t)BAD * EMBEDDING * 2;
     size_t at = 0; /* the row's place in the file, by its bytes */
     while (memcmp(bytes.data + at, row, EMBEDDING * 2) != 0)
         at++;
@@ -400,7 +400,7 @@ static void bad_options_are_refused_by_name(void **state)
     qsa_context *context = NULL;
     qsa_context_options o = model_options(0, 16, 1);
     assert_refused(QSA_E_LIMIT, qsa_context_create(model, &o, &context), "sessions");
-    o = model_options(1, 0, 1);
+    o = model_options(1, QSA_MAX_STEP_TOKENS + 1, 1);
     assert_refused(QSA_E_LIMIT, qsa_context_create(model, &o, &context), "chunk");
     o = model_options(1, 16, 0);
     assert_refused(QSA_E_LIMIT, qsa_context_create(model, &o, &context), "threads");
@@ -455,7 +455,7 @@ int main(void)
         cmocka_unit_test(failed_allocations_leave_nothing),
         cmocka_unit_test(bad_batches_are_refused_and_change_nothing),
         cmocka_unit_test(full_context_is_said_and_changes_nothing),
-        cmocka_unit_test(failure_inside_the_graph_changes_nothing),
+        cmocka_unit_test(failure_inside_the_pass_changes_nothing),
         cmocka_unit_test(return_gives_the_state_of_the_mark),
         cmocka_unit_test(marked_session_equals_one_that_never_left),
         cmocka_unit_test(anchor_is_decided_by_the_first_token),

@@ -136,7 +136,7 @@ static void fused_projections_give_the_same_bits(void **state)
 
 /* ---- types ---- */
 
-/* All matrices whose rows allow the type. Vectors, which our own nodes read, too where they are bf16, f16 or f32. */
+/* All matrices whose rows allow the type. Convolutions, too, where they are bf16, f16 or f32. */
 static void add_converted(rewriting *r, enum ggml_type type)
 {
     size_t changed = 0;

@@ -476,7 +476,7 @@ static void numbers_that_no_session_has_are_refused(void **state)
     enum { NOT_A_NUMBER = 0x7fc00000, STATE_FLOATS = 16 };
     forged f = forge_begin();
     const witness w = watch(context_of(models[2], 2, 64, 1));
-    refuse_word(&f, &w, 0, 0, 1, QSA_E_UNSUPPORTED, "version 1, supported is 2");
+    refuse_word(&f, &w, 0, 0, 1, QSA_E_UNSUPPORTED, "version 1, supported is 3");
     refuse_word(&f, &w, 0, 4, 3, QSA_E_FORMAT, "ENGN");
     refuse_word(&f, &w, 0, 4, UINT32_MAX, QSA_E_FORMAT, "ENGN");
     refuse_word(&f, &w, 0, 8, 5, QSA_E_FORMAT, "anchor");

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products as operations of a pass. */
+#ifndef QSA_ENGINE_MODEL_PRODUCT_H
+#define QSA_ENGINE_MODEL_PRODUCT_H
+
+#include "model/pass.h"
+
+#include <stdbool.h>
+
+typedef struct product {
+    const qsa_weights *weights;
+    float *y;        /* [count][y_stride], the first weights->rows of each are written */
+    size_t y_stride; /* 0: weights->rows */
+} product;
+
+enum { PRODUCTS_AT_ONCE = 8 };
+
+/* Matrices that multiply the same columns x [count][inner], all at once: at most PRODUCTS_AT_ONCE. */
+void multiply(pass *p, const float *x, size_t count, const product *list, size_t n);
+
+/* x [count][inner] as columns of products of which some need them quantised; x and the columns must outlive those. The
+ * quantised ones are in p->blocks, until others are. */
+qsa_columns columns_of(pass *p, const float *x, size_t inner, size_t count, bool is_quantised);
+bool quantises(const qsa_weights *weights);
+
+/* operation: a qsa_product; units: qsa_product_tiles. */
+void task_multiply(const void *context, const void *operation, size_t begin, size_t end);
+
+/* Bytes of p->blocks for count columns. */
+size_t product_blocks_bytes(const qsa_weights *weights, size_t count);
+
+#endif
