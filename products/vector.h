@@ -9,7 +9,7 @@
  *   low_f16, high_f16, to_floats, look_up, spread_bits   parts of words
  *   pack_signed, dot                weights as the instruction set wants them, and their sums
  *   multiply_add, splat, store, prefetch
- *   load_f32s, load_f16s, load_bf16s, add_halves         floats
+ *   load_f32s, load_f16s, load_bf16s, add_halves, add_halves_rows   floats
  *   quantise_block                  32 numbers of a column */
 #ifndef QSA_PRODUCTS_VECTOR_H
 #define QSA_PRODUCTS_VECTOR_H

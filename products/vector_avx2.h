@@ -260,6 +260,13 @@ INLINE float add_halves(const floats sixteen[2])
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+/* The same of FLOAT_ROWS rows. */
+INLINE void add_halves_rows(const floats *sixteens, size_t apart, float *out)
+{
+    for (size_t r = 0; r < FLOAT_ROWS; r++)
+        out[r] = add_halves(sixteens + r * apart);
+}
+
 /* ---- Columns ---- */
 
 INLINE uint32_t largest_lane(__m256i v)

@@ -247,6 +247,26 @@ INLINE float add_halves(const floats *sixteen)
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+/* FLOAT_ROWS times the same, in out: two rows share a vector after the first addition, four after the second. */
+INLINE void add_halves_rows(const floats *sixteens, size_t apart, float *out)
+{
+    __m512 two[4], four[2];
+    UNROLL
+    for (size_t i = 0; i < 4; i++) {
+        __m512 a = (__m512)sixteens[2 * i * apart], b = (__m512)sixteens[(2 * i + 1) * apart];
+        two[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    }
+    UNROLL
+    for (size_t i = 0; i < 2; i++) {
+        __m512 a = two[2 * i], b = two[2 * i + 1];
+        four[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    }
+    __m512 pairs = _mm512_add_ps(_mm512_shuffle_ps(four[0], four[1], 0x44), _mm512_shuffle_ps(four[0], four[1], 0xee));
+    __m512 sums = _mm512_add_ps(_mm512_shuffle_ps(pairs, pairs, 0x88), _mm512_shuffle_ps(pairs, pairs, 0xdd));
+    __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm256_storeu_ps(out, _mm512_castps512_ps256(_mm512_permutexvar_ps(order, sums)));
+}
+
 /* ---- Columns ---- */
 
 INLINE void quantise_block(const float *x, qsa_column_block *out)

@@ -193,6 +193,13 @@ INLINE float add_halves(const floats sixteen[4])
     return vget_lane_f32(vpadd_f32(two, two), 0);
 }
 
+/* The same of FLOAT_ROWS rows. */
+INLINE void add_halves_rows(const floats *sixteens, size_t apart, float *out)
+{
+    for (size_t r = 0; r < FLOAT_ROWS; r++)
+        out[r] = add_halves(sixteens + r * apart);
+}
+
 /* ---- Columns ---- */
 
 INLINE void quantise_block(const float *x, qsa_column_block *out)
