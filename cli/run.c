@@ -220,7 +220,7 @@ static bool count_saved(const request *r, uint64_t *out_tokens)
     if (!r->generation.load)
         return true;
     if (qsa_snapshot_inspect_file(r->generation.load, &saved) != QSA_OK) {
-        options_say_file(COMMAND, r->generation.load, qsa_error_detail());
+        options_say(COMMAND, "%s", qsa_error_detail());
         return false;
     }
     *out_tokens = saved.n_sequences > 0 ? saved.infos[0].tokens : 0;

@@ -215,7 +215,7 @@ static int report(const request *r)
 {
     qsa_snapshot s;
     if (qsa_snapshot_inspect_file(r->path, &s) != QSA_OK) {
-        options_say_file(r->command, r->path, qsa_error_detail());
+        options_say(r->command, "%s", qsa_error_detail());
         return EXIT_FAILURE;
     }
     int status = EXIT_SUCCESS;

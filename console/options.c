@@ -24,14 +24,6 @@ void options_say(const char *command, const char *format, ...)
     fprintf(stderr, "qsa %s: %s\n", command, line);
 }
 
-void options_say_file(const char *command, const char *path, const char *reason)
-{
-    if (strstr(reason, path))
-        options_say(command, "%s", reason);
-    else
-        options_say(command, "%s: %s", path, reason);
-}
-
 /* An option as the user wrote it: --temp where the word just read begins so, otherwise -t. */
 static const char *name_of(const options *o, int option, char *buffer, size_t size)
 {

@@ -40,7 +40,4 @@ void options_say(const char *command, const char *format, ...)
 #endif
     ;
 
-/* The same for a reason that concerns a file: its name stands before it unless the reason has it. */
-void options_say_file(const char *command, const char *path, const char *reason);
-
 #endif

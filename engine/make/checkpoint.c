@@ -5,23 +5,14 @@
 
 #include "base/error.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 enum { BLOCK_BYTES = 1 << 20 };
 
 static qsa_status no_memory(const char *what)
 {
     return engine_fail(QSA_E_MEMORY, "no memory for %s of a checkpoint", what);
-}
-
-static qsa_status io_error(const checkpoint *file, const char *what)
-{
-    return engine_fail(QSA_E_IO, "%s %s: %s", what, file->path, strerror(errno));
 }
 
 int64_t checkpoint_rows_of(const checkpoint_tensor *tensor)
@@ -37,42 +28,6 @@ static uint64_t padded(uint64_t bytes)
 
 /* ---- open ---- */
 
-/* Only a file, or nothing, is replaced: never a device, a pipe or a folder. */
-static qsa_status check_replaceable(const char *path)
-{
-    struct stat info;
-    if (path[0] == '\0')
-        return engine_fail(QSA_E_IO, "cannot create a file without a name");
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return engine_fail(QSA_E_IO, "cannot replace %s: not a regular file", path);
-    return QSA_OK;
-}
-
-/* A file of an unused name beside the path. */
-static qsa_status open_temporary(checkpoint *file)
-{
-    static const char suffix[] = ".XXXXXX";
-    const size_t length = strlen(file->path);
-    char *name = malloc(length + sizeof suffix);
-    if (!name)
-        return no_memory("the path");
-    memcpy(name, file->path, length);
-    memcpy(name + length, suffix, sizeof suffix);
-    const int descriptor = mkstemp(name);
-    if (descriptor < 0) {
-        free(name);
-        return io_error(file, "cannot create");
-    }
-    file->temporary = name;
-    file->stream = fdopen(descriptor, "wb");
-    if (file->stream && fchmod(descriptor, 0644) == 0)
-        return QSA_OK;
-    const qsa_status status = io_error(file, "cannot create");
-    if (!file->stream)
-        close(descriptor);
-    return status;
-}
-
 qsa_status checkpoint_open(checkpoint *file, const char *path, size_t tensors)
 {
     const struct ggml_init_params room = {.mem_size = (tensors + 1) * ggml_tensor_overhead(), .no_alloc = true};
@@ -81,8 +36,9 @@ qsa_status checkpoint_open(checkpoint *file, const char *path, size_t tensors)
     file->shapes = ggml_init(room);
     if (!file->head || !file->shapes)
         return no_memory("the tensor list");
-    ENGINE_TRY(check_replaceable(path));
-    return open_temporary(file);
+    ENGINE_TRY_LIBRARY(qsa_new_file_open(path, &file->output));
+    file->is_open = true;
+    return QSA_OK;
 }
 
 /* ---- keys and list ---- */
@@ -100,8 +56,7 @@ void checkpoint_list(checkpoint *file, const checkpoint_tensor *tensor)
 
 static qsa_status write_bytes(checkpoint *file, const void *bytes, size_t size)
 {
-    if (fwrite(bytes, 1, size, file->stream) != size)
-        return io_error(file, "cannot write");
+    ENGINE_TRY_LIBRARY(qsa_new_file_write(&file->output, bytes, size));
     file->written += size;
     return QSA_OK;
 }
@@ -110,11 +65,11 @@ static qsa_status write_bytes(checkpoint *file, const void *bytes, size_t size)
 static qsa_status check_room(const checkpoint *file)
 {
     struct statvfs disk;
-    if (fstatvfs(fileno(file->stream), &disk) != 0)
+    if (fstatvfs(file->output.descriptor, &disk) != 0)
         return QSA_OK;
     const double there = (double)disk.f_bavail * (double)disk.f_frsize;
     if (there < (double)file->bytes)
-        return engine_fail(QSA_E_IO, "cannot write %s: it takes %.1f GB, %.1f GB are free", file->path,
+        return engine_fail(QSA_E_IO, "%s: cannot write: it takes %.1f GB, %.1f GB are free", file->path,
                            (double)file->bytes / 1e9, there / 1e9);
     return QSA_OK;
 }
@@ -161,17 +116,11 @@ qsa_status checkpoint_end_tensor(checkpoint *file)
 
 qsa_status checkpoint_close(checkpoint *file, qsa_status status)
 {
-    if (file->stream) {
-        if (status == QSA_OK && (fflush(file->stream) != 0 || fsync(fileno(file->stream)) != 0))
-            status = io_error(file, "cannot write");
-        if (fclose(file->stream) != 0 && status == QSA_OK)
-            status = io_error(file, "cannot write");
+    if (file->is_open) {
+        const qsa_status closed = qsa_new_file_close(&file->output, status);
+        if (status == QSA_OK && closed != QSA_OK)
+            status = engine_fail_as_library(closed);
     }
-    if (status == QSA_OK && rename(file->temporary, file->path) != 0)
-        status = io_error(file, "cannot create");
-    if (status != QSA_OK && file->temporary)
-        unlink(file->temporary);
-    free(file->temporary);
     free(file->block);
     gguf_free(file->head);
     ggml_free(file->shapes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a checkpoint as one GGUF file: keys and the list of tensors first, then the tensors in the order of the list,
- * row by row, so that memory holds a block of rows however large the file is. Until the end the file lies beside its
- * name.
+ * row by row, so that memory holds a block of rows however large the file is. The file appears under its name when it
+ * is whole (base/new_file.h).
  *
  *     open    keys into head, every tensor listed    begin    (rows ... end_tensor) of every tensor    close
  *
@@ -9,10 +9,12 @@
 #ifndef QSA_ENGINE_MAKE_CHECKPOINT_H
 #define QSA_ENGINE_MAKE_CHECKPOINT_H
 
+#include "base/new_file.h"
+
 #include <ggml.h>
 #include <gguf.h>
 #include <qsa/status.h>
-#include <stdio.h>
+#include <stdbool.h>
 
 typedef struct checkpoint_tensor {
     char name[64];   /* GGML_MAX_NAME */
@@ -27,8 +29,8 @@ typedef struct checkpoint {
     uint64_t bytes;            /* of the whole file, from checkpoint_begin on */
     uint64_t written;
     const char *path;
-    char *temporary; /* the file under work, beside path */
-    FILE *stream;
+    qsa_new_file output;
+    bool is_open; /* output is */
     struct ggml_context *shapes;
     void *block; /* rows in the type of their tensor */
     size_t block_bytes;

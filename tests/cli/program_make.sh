@@ -6,6 +6,13 @@ is_empty() {
     [ -z "$(ls -A "$folder/models")" ] || fail "$1 leaves $(ls -A "$folder/models")"
 }
 
+# Until $program has a file in the folder open.
+wait_for_work() {
+    while ! ls -l "/proc/$program/fd" 2>/dev/null | grep -q "$folder/models/" && kill -0 $program 2>/dev/null; do
+        sleep 0.05
+    done
+}
+
 small="--experts 10 --vocabulary 1024 --type q4_0"
 refuses 2 "no model file" make
 refuses 2 "one argument too many" make a b
@@ -18,13 +25,11 @@ refuses 1 "not a regular file" make $small "$folder/models"
 refuses 1 "nowhere" make $small "$folder/nowhere/a"
 is_empty "a refusal"
 
-# A signal in the middle of the work.
+# A signal in the middle of the work: the file under work has no name yet.
 for signal in 2 15; do
     "$QSA" make --layers 64 "$folder/models/a" >"$folder/out" 2>"$folder/err" &
     program=$!
-    while [ -z "$(find "$folder/models" -type f -size +1000k)" ] && kill -0 $program 2>/dev/null; do
-        sleep 0.05
-    done
+    wait_for_work
     kill -$signal $program
     wait $program
     status=$?
@@ -32,6 +37,14 @@ for signal in 2 15; do
     grep -q "interrupted" "$folder/err" || fail "signal $signal is not said"
     is_empty "signal $signal"
 done
+
+"$QSA" make --layers 64 "$folder/models/a" >"$folder/out" 2>"$folder/err" &
+program=$!
+wait_for_work
+kill -9 $program
+wait $program
+[ $? = 137 ] || fail "make ended before kill -9"
+is_empty "kill -9"
 
 run 0 make $small "$folder/models/a"
 says "$folder/models/a: written in"

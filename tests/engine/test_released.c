@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -501,7 +502,6 @@ static bool stop_at_third(void *user, uint64_t written, uint64_t bytes)
     int *left = user;
     (void)written;
     (void)bytes;
-    assert_int_equal(count_files(), 2); /* the old file, and the one under work */
     return --*left > 0;
 }
 
@@ -518,6 +518,37 @@ static void interrupted_writing_leaves_the_old_file(void **state)
     assert_int_equal(count_files(), 1);
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
+}
+
+static bool die_at_third(void *user, uint64_t written, uint64_t bytes)
+{
+    int *left = user;
+    (void)written;
+    (void)bytes;
+    if (--*left == 0)
+        kill(getpid(), SIGKILL);
+    return true;
+}
+
+/* kill -9 in the middle of the work: a file without a name is gone with its process. */
+static void killed_writing_leaves_nothing(void **state)
+{
+    (void)state;
+    const qsa_random_model options = smallest();
+    struct stat before, after;
+    int left = 3, ended = 0;
+    assert_int_equal(stat(path, &before), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)qsa_random_model_write(path, &options, die_at_third, &left);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    assert_int_equal(count_files(), 1);
 }
 
 static void full_disk_leaves_nothing(void **state)
@@ -594,6 +625,7 @@ int main(void)
         cmocka_unit_test(every_type_is_that_of_the_large_matrices),
         cmocka_unit_test(bad_options_are_refused_by_name),
         cmocka_unit_test(interrupted_writing_leaves_the_old_file),
+        cmocka_unit_test(killed_writing_leaves_nothing),
         cmocka_unit_test(full_disk_leaves_nothing),
         cmocka_unit_test(only_a_file_is_replaced),
         cmocka_unit_test(more_than_the_disk_holds_is_refused_at_once),

@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +26,21 @@ typedef struct folder {
     uint64_t state;
 } folder;
 
+/* On demand, a file system where every file has a name. */
+static bool names_only;
+
+int __real_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...);
+
+int __wrap_openat(int folder, const char *path, int flags, ...)
+{
+    if (names_only) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return __real_openat(folder, path, flags, 0666);
+}
+
 static int enter(void **state)
 {
     folder *f = test_alloc(1, sizeof *f);
@@ -38,6 +54,12 @@ static int enter(void **state)
     f->state = mini_state(f->cache, &f->seq, 1);
     *state = f;
     return 0;
+}
+
+static int enter_with_names_only(void **state)
+{
+    names_only = true;
+    return enter(state);
 }
 
 static int count_entries(const folder *f, bool remove)
@@ -61,6 +83,7 @@ static int count_entries(const folder *f, bool remove)
 static int leave(void **state)
 {
     folder *f = *state;
+    names_only = false;
     count_entries(f, true);
     rmdir(f->path);
     qsa_cache_destroy(f->cache);
@@ -227,6 +250,29 @@ static void a_temporary_file_of_another_saver_is_left_alone(void **state)
     assert_int_equal(count_entries(f, false), 65);
 }
 
+/* Killed by the kernel in the middle of a write: what kill -9 does, at a known moment. */
+static void a_killed_save_leaves_nothing_beside_it(void **state)
+{
+    folder *f = *state;
+    for (int round = 0; round < 2; round++) { /* a new file, and one that is there */
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            const struct rlimit small = {4096, 4096};
+            signal(SIGXFSZ, SIG_DFL);
+            setrlimit(RLIMIT_FSIZE, &small);
+            (void)save(f, f->file);
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+        assert_int_equal(count_entries(f, false), round);
+        mini_ok(save(f, f->file));
+        holds_the_state(f);
+    }
+}
+
 static void save_without_end(const folder *f)
 {
     for (;;)
@@ -264,6 +310,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_the_old_file, enter, leave),
         cmocka_unit_test_setup_teardown(a_temporary_file_of_another_saver_is_left_alone, enter, leave),
         cmocka_unit_test_setup_teardown(a_killed_save_leaves_a_whole_file, enter, leave),
+        cmocka_unit_test_setup_teardown(a_killed_save_leaves_nothing_beside_it, enter, leave),
+        cmocka_unit_test_setup_teardown(a_file_is_saved_again_and_again, enter_with_names_only, leave),
+        cmocka_unit_test_setup_teardown(what_is_not_a_file_is_refused, enter_with_names_only, leave),
+        cmocka_unit_test_setup_teardown(a_full_disk_leaves_the_old_file, enter_with_names_only, leave),
+        cmocka_unit_test_setup_teardown(a_temporary_file_of_another_saver_is_left_alone, enter_with_names_only, leave),
+        cmocka_unit_test_setup_teardown(a_killed_save_leaves_a_whole_file, enter_with_names_only, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#if defined(__linux__)
+#define _GNU_SOURCE /* O_TMPFILE, sync_file_range */
+#endif
+#define _POSIX_C_SOURCE 200809L
+#include "base/new_file.h"
+
+#include "base/status.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINK_BYTES = 40 };
+
+const char *qsa_shown_path(const char *path)
+{
+    enum { MOST = 300 };
+    const size_t length = strlen(path);
+    return length > MOST ? path + length - MOST : path;
+}
+
+static qsa_status system_error(const qsa_new_file *file, const char *what)
+{
+    return qsa_fail(QSA_E_IO, "%s: %s: %s", qsa_shown_path(file->path), what, strerror(errno));
+}
+
+/* ---- open ---- */
+
+/* A name that cannot be used is refused now, not after the work. */
+static qsa_status check_path(const qsa_new_file *file)
+{
+    struct stat info;
+    if (file->path[0] == '\0')
+        return qsa_fail(QSA_E_IO, "cannot create a file without a name");
+    if (stat(file->path, &info) != 0)
+        return errno == ENOENT ? QSA_OK : system_error(file, "cannot create");
+    return S_ISREG(info.st_mode)
+               ? QSA_OK
+               : qsa_fail(QSA_E_IO, "%s: cannot replace: not a regular file", qsa_shown_path(file->path));
+}
+
+/* The folder's entry for the new name must reach the disk too, so the folder is kept open. */
+static qsa_status open_folder(qsa_new_file *file)
+{
+    char *folder = strdup(file->path);
+    if (folder == NULL)
+        return qsa_fail(QSA_E_MEMORY, "%s: no memory for a path", qsa_shown_path(file->path));
+    char *slash = strrchr(folder, '/');
+    if (slash == folder)
+        slash[1] = '\0';
+    else if (slash != NULL)
+        *slash = '\0';
+    file->folder = open(slash == NULL ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    return file->folder < 0 ? system_error(file, "cannot create") : QSA_OK;
+}
+
+/* The file's name in /proc, by which one that has no other is linked. */
+static void format_link(const qsa_new_file *file, char link[LINK_BYTES])
+{
+    snprintf(link, LINK_BYTES, "/proc/self/fd/%d", file->descriptor);
+}
+
+/* False where the file system, or a missing /proc, does not allow it. */
+static bool open_without_name(qsa_new_file *file)
+{
+#if defined(O_TMPFILE)
+    char link[LINK_BYTES];
+    file->descriptor = openat(file->folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (file->descriptor < 0)
+        return false;
+    format_link(file, link);
+    if (access(link, F_OK) == 0)
+        return true;
+    close(file->descriptor);
+    file->descriptor = -1;
+#else
+    (void)file;
+#endif
+    return false;
+}
+
+/* The next name beside the path that nobody should have. */
+static void next_name(const qsa_new_file *file, char *name, size_t size)
+{
+    static atomic_uint counter;
+    snprintf(name, size, "%s.%ld.%u.tmp", file->path, (long)getpid(), atomic_fetch_add(&counter, 1));
+}
+
+/* Gives the file a temporary name: creates it there, or links the one without a name. Names are tried until one is new:
+ * another thread or process may be writing the same path, and one that was killed may have left its file. */
+static qsa_status take_temporary_name(qsa_new_file *file)
+{
+    const size_t size = strlen(file->path) + 48;
+    char link[LINK_BYTES], *name = malloc(size);
+    if (name == NULL)
+        return qsa_fail(QSA_E_MEMORY, "%s: no memory for a path", qsa_shown_path(file->path));
+    const bool is_new = file->descriptor < 0;
+    bool is_named = false;
+    format_link(file, link);
+    do {
+        next_name(file, name, size);
+        if (is_new)
+            is_named = (file->descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0;
+        else
+            is_named = linkat(AT_FDCWD, link, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+    } while (!is_named && errno == EEXIST);
+    if (is_named) {
+        file->temporary = name;
+        return QSA_OK;
+    }
+    const qsa_status status = system_error(file, "cannot create");
+    free(name);
+    return status;
+}
+
+qsa_status qsa_new_file_open(const char *path, qsa_new_file *out_file)
+{
+    qsa_new_file file = {.path = path, .folder = -1, .descriptor = -1};
+    assert(path != NULL && out_file != NULL);
+    QSA_TRY(check_path(&file));
+    QSA_TRY(open_folder(&file));
+    const qsa_status status = open_without_name(&file) ? QSA_OK : take_temporary_name(&file);
+    if (status != QSA_OK) {
+        close(file.folder);
+        return status;
+    }
+    *out_file = file;
+    return QSA_OK;
+}
+
+/* ---- write ---- */
+
+/* The disk begins to write while more is computed; otherwise all of it would wait for the sync at the end. Only a hint:
+ * whether it is on disk is the sync's word. */
+static void start_writing(qsa_new_file *file)
+{
+#if defined(__linux__)
+    enum { PIECE_BYTES = 16 << 20 };
+    if (file->written - file->started < PIECE_BYTES)
+        return;
+    (void)sync_file_range(file->descriptor, file->started, file->written - file->started, SYNC_FILE_RANGE_WRITE);
+    file->started = file->written;
+#else
+    (void)file;
+#endif
+}
+
+qsa_status qsa_new_file_write(qsa_new_file *file, const void *bytes, size_t size_bytes)
+{
+    const char *at = bytes;
+    while (size_bytes > 0) {
+        const ssize_t n = write(file->descriptor, at, size_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return system_error(file, "cannot write");
+        at += n;
+        size_bytes -= (size_t)n;
+        file->written += n;
+    }
+    start_writing(file);
+    return QSA_OK;
+}
+
+/* ---- close ---- */
+
+/* Directly under its name where nothing has it, which leaves no moment with another one. */
+static bool link_to_path(const qsa_new_file *file)
+{
+    char link[LINK_BYTES];
+    format_link(file, link);
+    return file->temporary == NULL && linkat(AT_FDCWD, link, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) == 0;
+}
+
+static qsa_status publish(qsa_new_file *file)
+{
+    if (fsync(file->descriptor) != 0)
+        return system_error(file, "cannot sync");
+    if (!link_to_path(file)) {
+        if (file->temporary == NULL)
+            QSA_TRY(take_temporary_name(file));
+        if (rename(file->temporary, file->path) != 0)
+            return system_error(file, "cannot rename");
+        free(file->temporary);
+        file->temporary = NULL;
+    }
+    if (fsync(file->folder) != 0 && errno != EINVAL) /* EINVAL: a file system that does not sync folders */
+        return system_error(file, "cannot sync the folder");
+    return QSA_OK;
+}
+
+qsa_status qsa_new_file_close(qsa_new_file *file, qsa_status status)
+{
+    assert(file->descriptor >= 0 && file->folder >= 0);
+    if (status == QSA_OK)
+        status = publish(file);
+    if (file->temporary != NULL)
+        unlink(file->temporary);
+    free(file->temporary);
+    close(file->descriptor);
+    close(file->folder);
+    *file = (qsa_new_file){.folder = -1, .descriptor = -1};
+    return status;
+}
