@@ -62,6 +62,16 @@ void engine_say(const char *command)
     options_say(command, "%s", qsa_engine_error());
 }
 
+void engine_say_threads(const char *command, const qsa_context *context, const qsa_context_options *asked)
+{
+    qsa_context_stats stats;
+    qsa_context_get_stats(context, &stats);
+    if (stats.threads < asked->threads)
+        options_say(command,
+                    "option -t: %" PRIu32 " threads are started, not %" PRIu32 ": more do not help on this machine",
+                    stats.threads, asked->threads);
+}
+
 static void announce(void *user, const char *path)
 {
     options_say(user, "making the built-in model, %s", path);

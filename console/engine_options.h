@@ -34,6 +34,9 @@ extern const char engine_dense_warning[];
  * stderr) if path is NULL. A context of it belongs on device_in_use(). False after saying what is wrong. */
 bool engine_open_model(const char *command, const char *path, qsa_weight_storage weights, qsa_model **out_model);
 
+/* Says on stderr if the context started fewer threads than were asked for. */
+void engine_say_threads(const char *command, const qsa_context *context, const qsa_context_options *asked);
+
 /* Says what the engine's last failure was. */
 void engine_say(const char *command);
 

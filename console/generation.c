@@ -47,8 +47,10 @@ bool generation_open(generation *g, const char *command, const qsa_model *model,
     g->logits = memory_new(g->info.vocabulary, sizeof *g->logits);
     qsa_context_options context = options->context;
     context.device = device_in_use();
-    return good(g, qsa_context_create(model, &context, &g->context)) &&
-           good(g, qsa_sampler_create(&options->sampler, g->info.vocabulary, &g->sampler)) && open_session(g, options);
+    if (!good(g, qsa_context_create(model, &context, &g->context)))
+        return false;
+    engine_say_threads(command, g->context, &context);
+    return good(g, qsa_sampler_create(&options->sampler, g->info.vocabulary, &g->sampler)) && open_session(g, options);
 }
 
 void generation_close(generation *g)

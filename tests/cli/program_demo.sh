@@ -8,7 +8,8 @@ run 0 demo --tokens 300 --questions 1 --seed 9 -t 1 --chunk 100 --kv f32 --index
 says "1/1 right"
 grep -q "making" "$folder/err" && fail "the model is made a second time"
 refuses 1 "questions" demo --tokens 100 --questions 8
-refuses 2 "--tokens" demo --tokens 0
+refuses 2 "--tokens must be a whole number from 1 to 262048" demo --tokens 0
+refuses 2 "--tokens must be a whole number from 1 to 262048" demo --tokens 262049
 refuses 2 "--questions" demo --questions 1001
 
 printf 'A lighthouse keeper counted the ships that passed.\nHe wrote their names in a book.\n' >"$folder/book"

@@ -37,6 +37,10 @@ for way in "--chunk 1 -t 1" "--chunk 3 -t 2"; do
     run 0 run -m "$tiny" -p "The river runs from the mountain" -n 40 $way
     cmp -s "$folder/out" "$folder/once" || fail "$way: another text"
 done
+run 0 run -m "$tiny" -p "The river" -n 2 -t 1024
+grep -q "threads are started, not 1024" "$folder/err" || fail "threads beyond the processors are not spoken of"
+run 0 run -m "$tiny" -p "The river" -n 2 -t 1
+! grep -q "threads are started" "$folder/err" || fail "one thread is spoken of"
 run 0 run -m "$tiny" -p "The river" -n 30 --temp 1.5 --top-k 50 --top-p 0.95 --min-p 0.01 --seed 5 -t 1
 cp "$folder/out" "$folder/once"
 run 0 run -m "$tiny" -p "The river" -n 30 --temp 1.5 --top-k 50 --top-p 0.95 --min-p 0.01 --seed 5 -t 1

@@ -9,6 +9,8 @@ refuses 2 "unknown command 'frob'" help frob
 refuses 2 "one argument too many" help run frob
 refuses 2 "option --golden needs a value" verify --golden
 refuses 2 "option --quick takes no value" verify --quick=yes
+refuses 2 "option --threads must be a whole number from 1 to 1024" bench --threads abc
+refuses 2 "option --threads needs a value" bench --threads
 refuses 2 "one argument too many" verify folder
 refuses 2 "do not go together" verify --quick --golden folder
 refuses 2 "one argument too many" version now
