@@ -43,7 +43,7 @@ ROOMS = {
     "engine/file": ENGINE + ["engine/base"],
     "engine/text": ENGINE + ["engine/base", "engine/file"],
     "engine/model": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/ops", "products"],
-    "engine/session": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model"],
+    "engine/session": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/ops", "engine/model"],
     "engine/make": ENGINE + ["engine/base", "engine/file", "engine/text", "engine/model"],
     "console": ENGINE + ["src/base"],
     "oracle": [],

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which table this processor runs, and what needs no instruction set. */
+/* Which table this processor runs. */
 #include "ops/tables.h"
 
 #include "base/isa.h"
-
-#include <string.h>
 
 /* The better, the later. */
 static const ops_table *const tables[] = {
@@ -38,12 +36,4 @@ const ops_table *ops_choose(const char **out_wanted)
 {
     const size_t t = qsa_isa_choose(isas, TABLE_COUNT, out_wanted);
     return t < TABLE_COUNT ? tables[t] : NULL;
-}
-
-void ops_conv_tail(const ops_conv *op, ops_range channels, float *out_tail)
-{
-    const size_t tail_rows = (op->taps - 1) * op->dilation;
-    for (size_t row = 0; row < tail_rows; row++)
-        memcpy(out_tail + row * op->channels + channels.begin, ops_conv_row(op, op->tokens + row) + channels.begin,
-               (channels.end - channels.begin) * sizeof *out_tail);
 }

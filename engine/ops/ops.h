@@ -207,6 +207,11 @@ typedef struct ops_gate {
 } ops_gate;
 typedef void ops_gate_fn(const ops_gate *op, ops_range heads);
 
+/* ---- sampling ---- */
+
+/* e^x for finite x <= 0, in binary64; +0 below -708. Exactly 1 at 0. */
+double ops_exp64(double x);
+
 /* ---- tables ---- */
 
 typedef struct ops_table {

@@ -238,7 +238,6 @@ static void residual(const ops_residual *op, ops_range rows)
 OPS_INLINE void conv_columns(const ops_conv *op, const float *const *rows, size_t taps, float *out, size_t i, size_t n)
 {
     vec sum = vec_of(0.0f);
-    OPS_UNROLL
     for (size_t k = 0; k < taps; k++)
         sum = vec_fma(vec_get(op->weight + k * op->channels + i, n), vec_get(rows[k] + i, n), sum);
     vec_put(out + i, n, vec_silu(sum));

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/splitmix64.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -143,7 +144,7 @@ static candidate ranked(qsa_sampler *sampler, uint32_t rank)
 
 static double weight_of(const qsa_sampler *sampler, float logit)
 {
-    return exp(((double)logit - (double)sampler->largest) / (double)sampler->options.temperature);
+    return ops_exp64(((double)logit - (double)sampler->largest) / (double)sampler->options.temperature);
 }
 
 /* The first `count` of the order, and what they weigh together. */

@@ -4,7 +4,9 @@
 #include "support.h"
 
 #include "ops/elementary.h"
+#include "ops/ops.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -133,12 +135,29 @@ static void test_recorded_bits(void **state)
     }
 }
 
+/* Against the C library, which is itself within an ulp. */
+static void test_exp64(void **state)
+{
+    (void)state;
+    double worst = 0.0;
+    for (double x = -708.0; x < 0.0; x += 0.00731) {
+        const double exact = exp(x), error = fabs(ops_exp64(x) - exact) / (exact * DBL_EPSILON);
+        worst = error > worst ? error : worst;
+    }
+    if (!(worst > 0.0 && worst < 2.0))
+        fail_msg("exp64: %.3f epsilon off", worst);
+    assert_true(ops_exp64(0.0) == 1.0 && ops_exp64(-0.0) == 1.0);
+    assert_true(ops_exp64(-708.1) == 0.0 && ops_exp64(-INFINITY) == 0.0);
+    assert_true(ops_exp64(-1.0) == 0x1.78b56362cef38p-2 && ops_exp64(-20.3) == 0x1.a3b8dc86d1c8ep-30);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accuracy),
         cmocka_unit_test(test_edges),
         cmocka_unit_test(test_recorded_bits),
+        cmocka_unit_test(test_exp64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
