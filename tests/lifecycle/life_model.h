@@ -28,6 +28,7 @@ struct life {
     uint32_t verb;
     const char *doing;
     qsa_cache *cache;
+    qsa_threads *threads;
     walker walkers[LIFE_SEQUENCES];
     uint32_t next_id;
 };

@@ -125,6 +125,14 @@ static void expect_busy(life *l, qsa_seq seq)
     life_expect(l, "busy", status == QSA_E_BUSY);
 }
 
+/* On this thread, in parts, or with a pool. */
+static world_way any_way(life *l)
+{
+    static const uint32_t parts[] = {0, 1, 2, 3, 13};
+    const uint32_t choice = life_below(l, 6);
+    return choice == 5 ? (world_way){.threads = l->threads} : (world_way){.parts = parts[choice]};
+}
+
 static void run_plan(life *l, plan *p, bool commit)
 {
     qsa_step *step;
@@ -134,7 +142,7 @@ static void run_plan(life *l, plan *p, bool commit)
     life_expect(l, "begin", status == QSA_OK);
     expect_busy(l, p->entries[0].seq);
     world_batch batch = world_batch_open(&l->rules.config, p->tokens, l->next_id);
-    const world_way way = {.parts = life_below(l, 4)};
+    const world_way way = any_way(l);
     life_expect(l, "layers", world_layers(step, &batch, 0, p->tokens, way) == QSA_OK);
     for (uint32_t e = 0, token = 0; e < p->n; token += p->entries[e++].tokens)
         compare_entry(l, p, e, &batch, token);

@@ -11,7 +11,7 @@ life_rules life_mini(uint64_t seed)
 {
     life_rules rules = {"mini", world_mini(), LIFE_SEQUENCES, 9, 15, 160};
     rules.config.capacity_tokens = 12 * QSA_PAGE_TOKENS; /* full now and then */
-    rules.config.kv_type = seed % 2 ? QSA_KV_F32 : QSA_KV_BF16;
+    world_kv_type(&rules.config, (int)(seed % QSA_KV_TYPE_COUNT));
     rules.config.profile = seed % 3 ? QSA_PROFILE_F32 : QSA_PROFILE_BF16;
     return rules;
 }
@@ -247,6 +247,7 @@ life *life_begin(const life_rules *rules, uint64_t seed, const uint8_t *bytes, s
     l->doing = "begin";
     l->shape = world_oracle_shape(&rules->config);
     l->cache = world_create(&l->rules.config);
+    world_ok(qsa_threads_create(2, &l->threads));
     return l;
 }
 
@@ -258,6 +259,7 @@ void life_end(life *l)
             life_close(l, &l->walkers[i]);
     life_expect(l, "every page is free again", qsa_cache_free_tokens(l->cache) == l->rules.config.capacity_tokens);
     life_compare(l);
+    qsa_threads_destroy(l->threads);
     qsa_cache_destroy(l->cache);
     free(l);
 }
