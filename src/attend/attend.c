@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attend/attend.h"
 
+#include <assert.h>
 #include <math.h>
 
 uint32_t qsa_row_limit(uint32_t ratio, uint32_t budget)
@@ -40,6 +41,7 @@ void qsa_attend_compare(const qsa_kernels *kernels, enum qsa_element element, ui
                         qsa_attend_scratch *scratch)
 {
     const qsa_row_view *row = &scratch->row;
+    assert(heads > 0 && heads <= QSA_HEADS_AT_ONCE && row->n <= row->n_blocks * QSA_BLOCK_TOKENS);
     const qsa_qk_call qk = {.q = scratch->q,
                             .heads = heads,
                             .dim = dim,
@@ -55,6 +57,7 @@ void qsa_attend_weigh(const qsa_kernels *kernels, enum qsa_element element, uint
                       uint32_t end, qsa_attend_scratch *scratch, float *out, size_t out_stride)
 {
     const qsa_row_view *row = &scratch->row;
+    assert(heads > 0 && heads <= QSA_HEADS_AT_ONCE && begin < end && begin % QSA_CHUNK_DIMS == 0);
     const size_t skipped = qsa_row_bytes(element, begin);
     float sum[QSA_HEADS_AT_ONCE];
     const qsa_softmax_call softmax = {scratch->x, scratch->x_stride, heads, row->n, sum};

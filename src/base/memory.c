@@ -4,6 +4,7 @@
 #endif
 #include "base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #if defined(__linux__)
@@ -40,6 +41,7 @@ const qsa_allocator qsa_default_allocator = {default_allocate, default_release, 
 
 void *qsa_allocate(const qsa_allocator *allocator, uint64_t size_bytes)
 {
+    assert(allocator != NULL && allocator->allocate != NULL && allocator->release != NULL);
     if (size_bytes > SIZE_MAX / 2)
         return NULL;
     return allocator->allocate(allocator->context, size_bytes == 0 ? QSA_ALIGNMENT : (size_t)size_bytes, QSA_ALIGNMENT);

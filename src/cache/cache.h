@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "device/device.h"
 
+#include <assert.h>
 #include <qsa/cache.h>
 
 typedef struct qsa_sequence {
@@ -84,6 +85,14 @@ typedef void *(*qsa_carve_step)(qsa_carve *carve, const qsa_config *config);
 qsa_status qsa_cache_plan(const qsa_config *config, qsa_carve_step carve_step, qsa_memory_plan *out);
 qsa_status qsa_cache_make(const qsa_config *config, qsa_carve_step carve_step, qsa_cache **out);
 
+/* The end of a verb: in debug builds, asserts the invariants. Returns status. */
+static inline qsa_status qsa_cache_settled(const qsa_cache *cache, qsa_status status)
+{
+    assert(qsa_cache_check(cache) == QSA_OK);
+    (void)cache;
+    return status;
+}
+
 /* ---- pages ---- */
 
 /* Takes a free page, reference count 1. The caller has checked n_free. */
@@ -141,6 +150,7 @@ static inline uint32_t qsa_sequence_pages(const qsa_sequence *sequence)
 /* Page number i of the sequence, in its table. */
 static inline uint32_t *qsa_sequence_page(const qsa_sequence *sequence, uint64_t i)
 {
+    assert(sequence->table.chunks != NULL && sequence->first_entry < QSA_CHUNK_PAGES);
     return qsa_table_at(&sequence->table, sequence->first_entry + i);
 }
 
@@ -188,6 +198,7 @@ void qsa_tables_rename(qsa_cache *cache, const uint32_t *new_names);
 
 static inline qsa_triple *qsa_triple_at(const qsa_cache *cache, qsa_place place)
 {
+    assert(place.page < cache->layout.pages && place.slot < QSA_PAGE_TOKENS);
     return &cache->triples[(size_t)place.page * QSA_PAGE_TOKENS + place.slot];
 }
 

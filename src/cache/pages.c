@@ -18,7 +18,7 @@ uint32_t qsa_page_take(qsa_cache *cache)
 
 void qsa_page_drop(qsa_cache *cache, uint32_t page)
 {
-    assert(cache->references[page] > 0);
+    assert(page < cache->layout.pages && cache->references[page] > 0);
     if (--cache->references[page] == 0)
         cache->free_pages[cache->n_free++] = page;
 }
@@ -30,6 +30,7 @@ static qsa_triple *triples_of(const qsa_cache *cache, uint32_t page)
 
 qsa_status qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to)
 {
+    assert(from != to && from < cache->layout.pages && to < cache->layout.pages);
     QSA_TRY(cache->store->operations->copy_page(cache->store, from, to));
     memcpy(triples_of(cache, to), triples_of(cache, from), QSA_PAGE_TOKENS * sizeof(qsa_triple));
     cache->counters.pages_copied++;
@@ -38,6 +39,7 @@ qsa_status qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to)
 
 qsa_status qsa_page_swap(qsa_cache *cache, uint32_t a, uint32_t b)
 {
+    assert(a != b && a < cache->layout.pages && b < cache->layout.pages);
     QSA_TRY(cache->store->operations->swap_pages(cache->store, a, b));
     qsa_triple *of_a = triples_of(cache, a), *of_b = triples_of(cache, b);
     for (int slot = 0; slot < QSA_PAGE_TOKENS; slot++) {
@@ -53,6 +55,7 @@ qsa_status qsa_page_swap(qsa_cache *cache, uint32_t a, uint32_t b)
 
 qsa_status qsa_slots_copy(qsa_cache *cache, qsa_place from, qsa_place to, uint32_t n)
 {
+    assert(n > 0 && from.slot + n <= QSA_PAGE_TOKENS && to.slot + n <= QSA_PAGE_TOKENS);
     QSA_TRY(cache->store->operations->copy_slots(cache->store, from, to, n));
     memcpy(qsa_triple_at(cache, to), qsa_triple_at(cache, from), n * sizeof(qsa_triple));
     return QSA_OK;
@@ -65,6 +68,7 @@ void qsa_page_cos_sin(const qsa_cache *cache, qsa_place place, float *out)
 
 qsa_status qsa_page_pool(qsa_cache *cache, qsa_place first, uint32_t n)
 {
+    assert(n > 0 && first.slot % cache->layout.ratio == 0 && first.slot + n * cache->layout.ratio <= QSA_PAGE_TOKENS);
     float *cos_sin = cache->page_cos_sin;
     qsa_float_env saved = qsa_float_env_enter();
     for (uint32_t g = 0; g < n; g++)
@@ -76,5 +80,6 @@ qsa_status qsa_page_pool(qsa_cache *cache, qsa_place first, uint32_t n)
 
 qsa_status qsa_page_view(const qsa_cache *cache, enum qsa_arena arena, uint32_t layer, uint32_t page, uint8_t **out)
 {
+    assert(layer < cache->layout.layers && page < cache->layout.pages && out != NULL);
     return cache->store->operations->view(cache->store, arena, layer, page, out);
 }

@@ -5,6 +5,7 @@
 #include "cache/cache.h"
 #include "device/values.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ static qsa_status read_row(const qsa_cache *cache, const qsa_sequence *sequence,
                                                             [QSA_TENSOR_RAW] = QSA_ARENA_RAW,
                                                             [QSA_TENSOR_POOLED] = QSA_ARENA_POOLED};
     const qsa_layout *layout = &cache->layout;
+    assert(layer < layout->layers && row < (uint64_t)(sequence->frontier - sequence->anchor));
     const qsa_place place = qsa_sequence_place(sequence, tensor == QSA_TENSOR_POOLED ? row * layout->ratio : row);
     uint8_t *page;
     QSA_TRY(qsa_page_view(cache, arenas[tensor], layer, place.page, &page));
@@ -92,6 +94,7 @@ qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa_span sp
 static qsa_status verify_group(const qsa_cache *cache, const qsa_pool_rule *rule, uint32_t layer, qsa_place first,
                                float *raw, bool *out_same)
 {
+    assert(layer < cache->layout.layers && first.slot % rule->ratio == 0);
     const qsa_layout *layout = &cache->layout;
     float expected[QSA_MAX_DIM], found[QSA_MAX_DIM], cos_sin[QSA_MAX_DIM];
     uint8_t *page;

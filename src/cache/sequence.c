@@ -16,6 +16,7 @@ qsa_status qsa_cache_idle(const qsa_cache *cache)
 
 qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out)
 {
+    assert(cache != NULL && out != NULL);
     *out = NULL;
     if (seq.slot < cache->config.max_sequences) {
         qsa_sequence *sequence = &cache->sequences[seq.slot];
@@ -82,6 +83,8 @@ qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out)
 
 qsa_status qsa_sequence_adopt(qsa_cache *cache, const qsa_sequence *model, const uint32_t *pages, qsa_seq *out)
 {
+    assert(!cache->step_open && out != NULL && model->anchor >= 0 && model->anchor <= model->frontier);
+    assert(model->first_slot < QSA_PAGE_TOKENS && model->first_slot % cache->layout.ratio == 0);
     qsa_seq seq;
     QSA_TRY(qsa_sequence_open(cache, &seq));
     qsa_sequence *sequence = &cache->sequences[seq.slot];
@@ -107,6 +110,7 @@ qsa_status qsa_sequence_adopt(qsa_cache *cache, const qsa_sequence *model, const
 
 void qsa_sequence_close(qsa_cache *cache, qsa_sequence *sequence)
 {
+    assert(sequence->open);
     qsa_sequence_trim(cache, sequence, 0);
     sequence->open = false;
 }
@@ -116,7 +120,7 @@ qsa_status qsa_seq_open(qsa_cache *cache, qsa_seq *out_seq)
     QSA_TRY(qsa_cache_idle(cache));
     if (out_seq == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "open: NULL argument");
-    return qsa_sequence_open(cache, out_seq);
+    return qsa_cache_settled(cache, qsa_sequence_open(cache, out_seq));
 }
 
 qsa_status qsa_seq_close(qsa_cache *cache, qsa_seq seq)
@@ -125,7 +129,7 @@ qsa_status qsa_seq_close(qsa_cache *cache, qsa_seq seq)
     qsa_sequence *sequence;
     QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
     qsa_sequence_close(cache, sequence);
-    return QSA_OK;
+    return qsa_cache_settled(cache, QSA_OK);
 }
 
 qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_info *out_info)
@@ -155,5 +159,5 @@ qsa_status qsa_seq_rewind(qsa_cache *cache, qsa_seq seq, int64_t to)
                         sequence->anchor, sequence->frontier);
     sequence->frontier = to;
     qsa_sequence_trim(cache, sequence, (uint64_t)(to - sequence->anchor));
-    return QSA_OK;
+    return qsa_cache_settled(cache, QSA_OK);
 }

@@ -38,6 +38,7 @@ static qsa_status check_free(const qsa_cache *cache, const char *verb, uint64_t 
 static qsa_status copy_run(qsa_cache *cache, const qsa_sequence *from, uint64_t dropped, const qsa_sequence *to,
                            uint64_t kept)
 {
+    assert(dropped + kept == tokens_of(from));
     for (uint64_t t = 0, n; t < kept; t += n) {
         const qsa_place source = qsa_sequence_place(from, dropped + t), target = qsa_sequence_place(to, t);
         const uint32_t slot = source.slot > target.slot ? source.slot : target.slot;
@@ -86,6 +87,7 @@ static qsa_status repack(qsa_cache *cache, qsa_sequence *sequence, int64_t ancho
 
 static qsa_status evict(qsa_cache *cache, qsa_sequence *sequence, int64_t upto)
 {
+    assert(upto >= sequence->anchor && upto <= sequence->frontier);
     uint64_t dropped = (uint64_t)(upto - sequence->anchor);
     if (dropped % cache->layout.ratio != 0 && upto != sequence->frontier)
         return repack(cache, sequence, upto);
@@ -98,7 +100,7 @@ qsa_status qsa_seq_evict(qsa_cache *cache, qsa_seq seq, int64_t upto)
     qsa_sequence *sequence;
     QSA_TRY(find_idle(cache, seq, &sequence));
     QSA_TRY(check_within("evict", sequence, upto));
-    return evict(cache, sequence, upto);
+    return qsa_cache_settled(cache, evict(cache, sequence, upto));
 }
 
 qsa_status qsa_seq_remove(qsa_cache *cache, qsa_seq seq, qsa_span span)
@@ -115,7 +117,7 @@ qsa_status qsa_seq_remove(qsa_cache *cache, qsa_seq seq, qsa_span span)
     if (span.end == sequence->frontier)
         return qsa_seq_rewind(cache, seq, span.begin);
     if (span.begin == sequence->anchor)
-        return evict(cache, sequence, span.end);
+        return qsa_cache_settled(cache, evict(cache, sequence, span.end));
     return qsa_fail(QSA_E_HOLE,
                     "remove [%" PRId64 ", %" PRId64 ") would leave a hole between %" PRId64 " and %" PRId64
                     " in [%" PRId64 ", %" PRId64 ")",
@@ -140,7 +142,7 @@ qsa_status qsa_seq_shift(qsa_cache *cache, qsa_seq seq, int64_t delta)
         sequence->frontier += delta;
     }
     sequence->frame += delta;
-    return QSA_OK;
+    return qsa_cache_settled(cache, QSA_OK);
 }
 
 qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens)
@@ -151,7 +153,7 @@ qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens)
         return qsa_fail(QSA_E_ARGUMENT, "window of %" PRIu64 " tokens is below the ratio %" PRIu32, tokens,
                         cache->layout.ratio);
     sequence->window = tokens;
-    return QSA_OK;
+    return qsa_cache_settled(cache, QSA_OK);
 }
 
 /* ---- fork and copy ---- */
@@ -165,7 +167,7 @@ qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_
     QSA_TRY(check_within("fork", from, at));
     qsa_sequence model = *from;
     model.frontier = at;
-    return qsa_sequence_adopt(cache, &model, NULL, out_seq);
+    return qsa_cache_settled(cache, qsa_sequence_adopt(cache, &model, NULL, out_seq));
 }
 
 /* Copies the pages of a sequence into new ones. A device may fail: *taken says how many were taken. */
@@ -193,7 +195,7 @@ qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
         status = qsa_sequence_adopt(cache, from, pages, out_seq);
     while (taken > 0) /* the copy has its own references */
         qsa_page_drop(cache, pages[--taken]);
-    return status;
+    return qsa_cache_settled(cache, status);
 }
 
 /* ---- compact ---- */
@@ -201,6 +203,7 @@ qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
 /* Moves the page that lies at `from` to `to`; lies_at and holds are inverse permutations. */
 static qsa_status exchange(qsa_cache *cache, uint32_t *lies_at, uint32_t *holds, uint32_t from, uint32_t to)
 {
+    assert(from < cache->layout.pages && to < from);
     QSA_TRY(qsa_page_swap(cache, from, to));
     uint32_t moved = holds[from], displaced = holds[to];
     holds[to] = moved;
@@ -240,5 +243,5 @@ qsa_status qsa_cache_compact(qsa_cache *cache)
     }
     qsa_tables_rename(cache, lies_at);
     restack_free_pages(cache);
-    return status;
+    return qsa_cache_settled(cache, status);
 }

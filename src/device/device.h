@@ -70,11 +70,13 @@ typedef struct qsa_layer_io {
 
 static inline const qsa_batch_entry *qsa_batch_entry_of(const qsa_batch *batch, uint32_t token)
 {
+    assert(token < batch->n_tokens);
     return &batch->entries[batch->token_entry[token]];
 }
 
 static inline const float *qsa_batch_cos_sin(const qsa_batch *batch, uint32_t row, uint32_t pairs)
 {
+    assert(row < batch->n_rows);
     return batch->cos_sin + (size_t)row * 2 * pairs;
 }
 
@@ -87,6 +89,7 @@ static inline qsa_place qsa_batch_place(const qsa_batch_entry *entry, uint64_t o
 /* Splits n units over the parts: [*begin, *end) is that of `part`. */
 static inline void qsa_share(uint64_t n, uint32_t part, uint32_t parts, uint64_t *begin, uint64_t *end)
 {
+    assert(part < parts);
     *begin = n * part / parts;
     *end = n * (part + 1) / parts;
 }
@@ -124,6 +127,7 @@ static inline size_t qsa_weight_floats(const qsa_config *config)
 
 static inline qsa_layer_weights qsa_store_weights(const qsa_store *store, uint32_t layer)
 {
+    assert(layer < store->config->layers);
     const uint32_t head = store->config->head_dim, index = store->config->index_dim;
     const float *base = store->weights + layer * qsa_weight_floats(store->config);
     return (qsa_layer_weights){

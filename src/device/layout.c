@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 
+#include <assert.h>
 #include <string.h>
 
 _Static_assert(sizeof(float) == 4 && sizeof(uint16_t) == 2, "element sizes");
@@ -59,6 +60,7 @@ void qsa_layout_move(uint32_t bytes, const uint8_t *from, size_t from_stride, ui
 
 void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lane, const uint8_t *row)
 {
+    assert(lane < QSA_BLOCK_TOKENS);
     const uint32_t dim = layout->head_dim;
     if (layout->kv_element != QSA_ELEMENT_Q8_0) {
         uint32_t bytes = layout->row_bytes / dim;
@@ -130,6 +132,7 @@ void qsa_layout_block_rows(const qsa_layout *layout, const uint8_t *block, uint8
 
 void qsa_layout_block_take(const qsa_layout *layout, const uint8_t *block, uint32_t lane, uint8_t *row)
 {
+    assert(lane < QSA_BLOCK_TOKENS);
     const uint32_t dim = layout->head_dim;
     if (layout->kv_element != QSA_ELEMENT_Q8_0) {
         uint32_t bytes = layout->row_bytes / dim;

@@ -13,6 +13,7 @@
 
 #include "kernels/kernels.h"
 
+#include <assert.h>
 #include <qsa/config.h>
 #include <qsa/run.h>
 
@@ -37,12 +38,14 @@ qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out);
 
 static inline size_t qsa_layout_page(const qsa_layout *layout, enum qsa_arena arena, uint32_t layer, uint32_t page)
 {
+    assert(layer < layout->layers && page < layout->pages);
     return (size_t)(layer * layout->layer_stride[arena] + page * layout->page_stride[arena]);
 }
 
 /* Offsets within a page, in bytes. A block of K, and one of V, lie in the two halves of a pair. */
 static inline size_t qsa_layout_pair(const qsa_layout *layout, uint32_t head, uint32_t slot)
 {
+    assert(head < layout->kv_heads && slot < QSA_PAGE_TOKENS);
     return (size_t)(head * (QSA_PAGE_TOKENS / QSA_BLOCK_TOKENS) + slot / QSA_BLOCK_TOKENS) * 2 * layout->block_bytes;
 }
 

@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <qsa/config.h>
 
@@ -18,6 +19,7 @@ void qsa_refusals_begin(qsa_refusals *refusals)
 
 void qsa_refuse(qsa_refusals *refusals, uint32_t layer, uint32_t entry, uint32_t token, enum qsa_input input)
 {
+    assert(entry < 1u << ENTRY_BITS && token < 1u << TOKEN_BITS && (int)input < 1 << INPUT_BITS);
     uint64_t key = layer;
     key = key << ENTRY_BITS | entry;
     key = key << TOKEN_BITS | token;

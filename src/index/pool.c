@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "index/rotary.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static void round_all(float *x, uint32_t n)
 /* Sums k0 + k1 + ..., in order, starting from k0; then divides by the ratio, a power of two, hence exactly. */
 void qsa_pool_mean(const qsa_pool_rule *rule, const float *raw, float *out_mean)
 {
+    assert(rule->ratio > 0 && (rule->ratio & (rule->ratio - 1)) == 0 && rule->dim <= QSA_MAX_DIM);
     const float scale = 1.0f / (float)rule->ratio;
     const uint32_t dim = rule->dim;
     memcpy(out_mean, raw, dim * sizeof *raw);
@@ -50,6 +52,7 @@ void qsa_pool_angles(const qsa_pool_rule *rule, const float *cos_sin, float *out
 void qsa_pool_finish(const qsa_kernels *kernels, const qsa_pool_rule *rule, uint32_t n, const float *means,
                      const float *angles, float *out)
 {
+    assert(n > 0 && 2 * rule->pairs <= rule->dim);
     const qsa_norm_rotate_call call = {.x = means,
                                        .stride = rule->dim,
                                        .heads = n,

@@ -97,6 +97,7 @@ static void pick(const qsa_candidate *candidates, uint32_t count, range *r)
 
 uint32_t qsa_kth_largest(const qsa_candidate *candidates, uint32_t count, uint32_t k, uint32_t *out_equal)
 {
+    assert(k > 0 && k <= count);
     range r = full_range(candidates, count, k);
     while (r.low < r.high)
         if (narrow(candidates, count, &r) <= FEW && r.low < r.high)

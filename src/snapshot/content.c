@@ -2,6 +2,7 @@
 /* Which rows a snapshot holds: from sequences (write), and checked against them (read). */
 #include "snapshot/content.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ uint32_t qsa_content_pages(const qsa_file_sequence *sequence)
 
 qsa_file_extent qsa_content_used(const qsa_file_sequence *sequence, uint32_t i)
 {
+    assert(i < sequence->n_pages);
     uint64_t end = sequence->first_slot + (uint64_t)(sequence->frontier - sequence->anchor);
     qsa_file_extent used = {i == 0 ? sequence->first_slot : 0, QSA_PAGE_TOKENS};
     if (i + 1 == sequence->n_pages)

@@ -5,6 +5,7 @@
 #include "snapshot/content.h"
 #include "snapshot/source.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -130,6 +131,7 @@ static qsa_status take_pages(restore *r)
 
 static uint32_t page_of(const restore *r, uint32_t extent)
 {
+    assert(r->cache != NULL && extent < r->content.n_extents);
     return ((const uint32_t *)(const void *)r->pages.data)[extent];
 }
 
@@ -209,6 +211,7 @@ static bool stored_values_possible(const uint8_t *bytes, uint64_t size, enum qsa
 static qsa_status read_part(restore *r, uint32_t layer, int part)
 {
     const qsa_content *c = &r->content;
+    assert(layer < r->layout.layers && part >= 0 && part < QSA_LAYER_PARTS);
     const uint32_t tag = qsa_layer_part_tags[part];
     const bool index = tag == QSA_TAG_RAW || tag == QSA_TAG_POOLED;
     uint64_t size = 0;
@@ -391,7 +394,7 @@ qsa_status qsa_snapshot_restore(qsa_cache *cache, uint64_t model_digest, const q
         free_sections(r.source.allocator, r.sections, r.n_sections);
     }
     free_restore(&r);
-    return status;
+    return cache == NULL ? status : qsa_cache_settled(cache, status);
 }
 
 qsa_status qsa_snapshot_read(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,

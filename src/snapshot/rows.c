@@ -2,6 +2,7 @@
 /* Between pages and the order of values in the file, which knows no blocks and no tiles. */
 #include "snapshot/format.h"
 
+#include <assert.h>
 #include <string.h>
 
 const uint32_t qsa_layer_part_tags[QSA_LAYER_PARTS] = {QSA_TAG_K, QSA_TAG_V, QSA_TAG_RAW, QSA_TAG_POOLED};
@@ -125,6 +126,7 @@ static const enum qsa_arena arenas[QSA_LAYER_PARTS] = {QSA_ARENA_KV, QSA_ARENA_K
 static void move_extent(const qsa_layout *layout, int part, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
                         bool pack)
 {
+    assert(part >= 0 && part < QSA_LAYER_PARTS && extent->begin <= extent->end && extent->end <= QSA_PAGE_TOKENS);
     uint32_t tag = qsa_layer_part_tags[part];
     if (tag == QSA_TAG_POOLED)
         move_pooled(layout, page, extent, rows, pack);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "snapshot/source.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ qsa_status qsa_source_close(qsa_source *source)
 
 static qsa_status grow(const qsa_allocator *allocator, qsa_bytes *bytes, uint64_t wanted)
 {
+    assert(bytes->size == bytes->capacity && wanted > bytes->capacity);
     uint64_t capacity = bytes->capacity == 0 ? FIRST_BYTES : 2 * bytes->capacity;
     if (capacity > wanted)
         capacity = wanted;

@@ -2,6 +2,7 @@
 #include "base/carve.h"
 #include "snapshot/content.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ static qsa_status flush(stream *s)
 /* Room in the buffer for `size` bytes, at most its capacity. */
 static qsa_status make_room(stream *s, size_t size, uint8_t **out)
 {
+    assert(size <= s->capacity && s->filled <= s->capacity);
     if (size > s->capacity - s->filled)
         QSA_TRY(flush(s));
     *out = s->buffer + s->filled;
@@ -99,6 +101,7 @@ static void carve_plan(qsa_carve *carve, plan *p, uint32_t table)
 static void plan_sequence(plan *p, uint32_t number, const qsa_sequence *sequence)
 {
     qsa_content *content = &p->content;
+    assert(number < content->n_sequences);
     content->sequences[number] = (qsa_file_sequence){.anchor = sequence->anchor,
                                                      .frontier = sequence->frontier,
                                                      .frame = sequence->frame,

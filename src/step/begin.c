@@ -4,6 +4,7 @@
 #include "run/run.h"
 #include "step/step.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -83,6 +84,7 @@ static void reserve(qsa_step *step, uint32_t number)
     qsa_batch_entry *told = &step->batch_entries[number];
     qsa_sequence *sequence = entry->sequence;
     const uint32_t written = entry->new_pages + entry->has_replaced;
+    assert(written <= cache->n_free && !cache->step_open);
     if (written > 0)
         qsa_table_prepare(cache, sequence, sequence->n_pages - entry->has_replaced, written);
     if (entry->has_replaced) {
@@ -112,11 +114,13 @@ static qsa_status copy_shared_pages(qsa_step *step)
 
 static float *rotary_row(qsa_step *step, uint32_t row)
 {
+    assert(row < 2 * step->cache->config.max_step_tokens);
     return step->cos_sin + (size_t)row * 2 * step->cache->rotary.pairs;
 }
 
 static qsa_query query_of(const qsa_step *step, uint32_t token)
 {
+    assert(token < step->batch.n_tokens);
     const uint32_t e = step->token_entry[token];
     const qsa_batch_entry *told = &step->batch_entries[e];
     const qsa_sequence *sequence = step->entries[e].sequence;
@@ -228,6 +232,7 @@ static void publish(qsa_step *step, uint32_t number, uint32_t kept)
     const qsa_step_entry *entry = &step->entries[number];
     const uint64_t stored = step->batch_entries[number].stored;
     qsa_sequence *sequence = entry->sequence;
+    assert(cache->step_open && kept <= step->batch_entries[number].tokens);
     if (kept == 0 && entry->has_replaced) {
         uint32_t *last = qsa_sequence_page(sequence, sequence->n_pages - 1);
         const uint32_t copy = *last;
@@ -259,6 +264,7 @@ void qsa_step_abort(qsa_step *step)
     for (uint32_t e = step->batch.n_entries; e-- > 0;)
         publish(step, e, 0);
     step->cache->step_open = false;
+    (void)qsa_cache_settled(step->cache, QSA_OK);
 }
 
 static qsa_status check_commit(qsa_step *step, const uint32_t *keep)
@@ -287,5 +293,5 @@ qsa_status qsa_step_commit(qsa_step *step, const uint32_t *keep)
         publish(step, e, keep == NULL ? step->batch_entries[e].tokens : keep[e]);
     step->cache->step_open = false;
     step->cache->counters.steps++;
-    return QSA_OK;
+    return qsa_cache_settled(step->cache, QSA_OK);
 }

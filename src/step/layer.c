@@ -2,6 +2,7 @@
 /* A layer: announced once, then phases in parts, in order. */
 #include "step/step.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -69,6 +70,7 @@ static qsa_status check_part(qsa_step *step, uint32_t phase, uint32_t part, uint
 /* The first failure stays; the detail is there before the status can be seen. */
 static void note_failure(qsa_device_failure *failure, qsa_status status)
 {
+    assert(status != QSA_OK && status < QSA_STATUS_COUNT);
     int none = QSA_OK, claimed = QSA_STATUS_COUNT;
     if (!atomic_compare_exchange_strong(&failure->status, &none, claimed))
         return;

@@ -66,6 +66,7 @@ struct qsa_step {
 /* The one step of a cache. */
 static inline struct qsa_step *qsa_step_of(const qsa_cache *cache)
 {
+    assert(cache->step_memory != NULL);
     return cache->step_memory;
 }
 

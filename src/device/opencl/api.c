@@ -22,7 +22,7 @@ qsa_status qsa_opencl_load(const char *library, qsa_opencl_api *out)
 #define QSA_OPENCL_CALL(name)                                                                                          \
     if (!find(handle, #name, &api.name))                                                                               \
         return qsa_fail(QSA_E_UNSUPPORTED, "%s lacks " #name, library);
-#include "device/opencl/api.inc"
+#include "device/opencl/calls.inc"
 #undef QSA_OPENCL_CALL
     *out = api;
     return QSA_OK;

@@ -15,7 +15,7 @@
 
 typedef struct qsa_opencl_api {
 #define QSA_OPENCL_CALL(name) __typeof__(&name) name;
-#include "device/opencl/api.inc"
+#include "device/opencl/calls.inc"
 #undef QSA_OPENCL_CALL
 } qsa_opencl_api;
 

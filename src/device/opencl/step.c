@@ -3,6 +3,7 @@
  * come output and one word. */
 #include "device/opencl/store.h"
 
+#include <assert.h>
 #include <string.h>
 
 static opencl_store *store_of(qsa_store *base)
@@ -20,6 +21,7 @@ static uint64_t candidates_of(const qsa_query *query)
 /* Chunks of the step's page tables, each once however many sequences share it. Returns how many. */
 static uint32_t gather_chunks(opencl_store *store, const qsa_batch *batch)
 {
+    assert(batch->n_entries > 0 && batch->n_tokens <= store->base.config->max_step_tokens);
     uint32_t n = 0;
     store->stamp++;
     for (uint32_t e = 0; e < batch->n_entries; e++) {
@@ -73,7 +75,7 @@ static qsa_status upload_tokens(opencl_store *store, const qsa_batch *batch)
                          store->n_groups * sizeof *store->groups);
 }
 
-qsa_status opencl_begin(qsa_store *base, const qsa_batch *batch)
+static qsa_status begin(qsa_store *base, const qsa_batch *batch)
 {
     static const cl_uint none = CL_UINT_MAX;
     opencl_store *store = store_of(base);
@@ -113,7 +115,8 @@ static qsa_status upload_input(opencl_store *store, const qsa_batch *batch, cons
                          (uint64_t)(to - store->staging) * sizeof *to);
 }
 
-qsa_status opencl_pool_layer(opencl_store *store, uint32_t layer, uint32_t n)
+/* Pools groups [n] of `layer` whose rotary rows are on the device. */
+static qsa_status pool_layer(opencl_store *store, uint32_t layer, uint32_t n)
 {
     opencl_arguments arguments = {.count = 0};
     opencl_memory(&arguments, store->buffers[BUFFER_GROUPS]);
@@ -141,6 +144,21 @@ static qsa_status read_refusal(opencl_store *store, const qsa_batch *batch, cons
     return QSA_OK;
 }
 
+static qsa_status pool(qsa_store *base, qsa_place first, uint32_t n, const float *cos_sin)
+{
+    opencl_store *store = store_of(base);
+    for (uint32_t g = 0; g < n; g++)
+        store->groups[g] = (device_group){first.page, first.slot + g * base->layout->ratio, g};
+    QSA_TRY(opencl_upload(store, store->buffers[BUFFER_GROUPS], 0, store->groups, n * sizeof *store->groups));
+    QSA_TRY(opencl_upload(store, store->buffers[BUFFER_COS_SIN], 0, cos_sin,
+                          (uint64_t)n * 2 * base->rotary->pairs * sizeof(float)));
+    for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+        QSA_TRY(pool_layer(store, layer, n));
+    QSA_TRY(opencl_finish(store));
+    base->work->keys_pooled += (uint64_t)n * base->layout->layers;
+    return QSA_OK;
+}
+
 static qsa_status append(opencl_store *store, const qsa_batch *batch, const qsa_layer_io *io)
 {
     QSA_TRY(upload_input(store, batch, io));
@@ -156,7 +174,7 @@ static qsa_status append(opencl_store *store, const qsa_batch *batch, const qsa_
     opencl_memory(&arguments, opencl_arena(store, io->layer, QSA_ARENA_RAW));
     opencl_memory(&arguments, store->buffers[BUFFER_REFUSED]);
     QSA_TRY(opencl_launch(store, KERNEL_APPEND, &arguments, batch->n_tokens));
-    QSA_TRY(opencl_pool_layer(store, io->layer, store->n_groups));
+    QSA_TRY(pool_layer(store, io->layer, store->n_groups));
     store->base.work->keys_pooled += store->n_groups;
     bool refused;
     return io->out.data == NULL ? read_refusal(store, batch, io, &refused) : QSA_OK;
@@ -259,9 +277,10 @@ static qsa_status attend(opencl_store *store, const qsa_batch *batch, const qsa_
     return download_output(store, batch, &io->out);
 }
 
-qsa_status opencl_phase(qsa_store *base, const qsa_batch *batch, const qsa_layer_io *io, uint32_t phase, uint32_t part,
-                        uint32_t parts)
+static qsa_status run_phase(qsa_store *base, const qsa_batch *batch, const qsa_layer_io *io, uint32_t phase,
+                            uint32_t part, uint32_t parts)
 {
+    assert(part < parts && phase < QSA_PHASES);
     opencl_store *store = store_of(base);
     (void)parts; /* the device divides the work itself */
     if (part != 0)
@@ -275,7 +294,7 @@ qsa_status opencl_phase(qsa_store *base, const qsa_batch *batch, const qsa_layer
     return phase == 3 ? QSA_OK : attend(store, batch, io); /* a row is never cut here */
 }
 
-qsa_status opencl_selection(qsa_store *base, uint32_t token, uint32_t *out_groups, uint32_t *out_n)
+static qsa_status selection(qsa_store *base, uint32_t token, uint32_t *out_groups, uint32_t *out_n)
 {
     opencl_store *store = store_of(base);
     const device_token *told = &store->tokens[token];
@@ -291,3 +310,20 @@ qsa_status opencl_selection(qsa_store *base, uint32_t token, uint32_t *out_group
     return opencl_download(store, store->buffers[BUFFER_SELECTED], (uint64_t)token * k * sizeof *out_groups, out_groups,
                            k * sizeof *out_groups);
 }
+
+const qsa_operations qsa_opencl_operations = {
+    .name = "opencl",
+    .carve = opencl_carve,
+    .device_bytes = opencl_device_bytes,
+    .open = opencl_open_store,
+    .close = opencl_close_store,
+    .copy_page = opencl_copy_page,
+    .swap_pages = opencl_swap_pages,
+    .copy_slots = opencl_copy_slots,
+    .pool = pool,
+    .view = opencl_view,
+    .put = opencl_put,
+    .begin = begin,
+    .phase = run_phase,
+    .selection = selection,
+};

@@ -5,6 +5,7 @@
 #include "attend/attend.h"
 #include "select/select.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,7 +123,7 @@ static uint64_t tables_limit(const qsa_config *config, const qsa_layout *layout)
     return (chunks < entries * directory ? chunks : entries * directory) * QSA_CHUNK_PAGES + entries * directory;
 }
 
-static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout)
+qsa_store *opencl_carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout)
 {
     const qsa_opencl_device *device = (const qsa_opencl_device *)(const void *)config->device;
     opencl_store *store = qsa_carve_bytes(carve, 1, sizeof *store), local;
@@ -192,7 +193,7 @@ static void size_buffers(const qsa_config *config, const qsa_layout *layout, uin
     memcpy(out, sizes, sizeof sizes);
 }
 
-static uint64_t device_bytes(const qsa_config *config, const qsa_layout *layout)
+uint64_t opencl_device_bytes(const qsa_config *config, const qsa_layout *layout)
 {
     uint64_t sizes[BUFFERS], sum = 0;
     size_buffers(config, layout, sizes);
@@ -229,7 +230,7 @@ static qsa_status make_kernels(opencl_store *store)
     return QSA_OK;
 }
 
-static qsa_status open_store(qsa_store *base)
+qsa_status opencl_open_store(qsa_store *base)
 {
     opencl_store *store = store_of(base);
     cl_int code;
@@ -241,7 +242,7 @@ static qsa_status open_store(qsa_store *base)
     return make_buffers(store);
 }
 
-static void close_store(qsa_store *base)
+void opencl_close_store(qsa_store *base)
 {
     opencl_store *store = store_of(base);
     const qsa_opencl_api *api = opencl_api(store);
@@ -298,12 +299,14 @@ qsa_status opencl_download(opencl_store *store, cl_mem from, uint64_t offset, vo
 
 void opencl_memory(opencl_arguments *arguments, cl_mem memory)
 {
+    assert(memory != NULL && arguments->count < OPENCL_ARGUMENTS);
     arguments->list[arguments->count].bytes = sizeof memory;
     arguments->list[arguments->count++].value.memory = memory;
 }
 
 void opencl_number(opencl_arguments *arguments, cl_uint number)
 {
+    assert(arguments->count < OPENCL_ARGUMENTS);
     arguments->list[arguments->count].bytes = sizeof number;
     arguments->list[arguments->count++].value.number = number;
 }
@@ -328,7 +331,7 @@ qsa_status opencl_launch(opencl_store *store, enum kernel_number number, const o
     return QSA_OK;
 }
 
-static qsa_status finish(opencl_store *store)
+qsa_status opencl_finish(opencl_store *store)
 {
     return qsa_opencl_check(opencl_api(store)->clFinish(store->queue), "clFinish");
 }
@@ -343,7 +346,7 @@ static qsa_status copy_bytes(opencl_store *store, cl_mem from, uint64_t from_at,
         "clEnqueueCopyBuffer");
 }
 
-static qsa_status copy_page(qsa_store *base, uint32_t from, uint32_t to)
+qsa_status opencl_copy_page(qsa_store *base, uint32_t from, uint32_t to)
 {
     opencl_store *store = store_of(base);
     QSA_TRY(check_alive(store));
@@ -353,7 +356,7 @@ static qsa_status copy_page(qsa_store *base, uint32_t from, uint32_t to)
             const cl_mem pages = opencl_arena(store, layer, arena);
             QSA_TRY(copy_bytes(store, pages, from * stride, pages, to * stride, stride));
         }
-    return finish(store);
+    return opencl_finish(store);
 }
 
 /* One page of one arena changes places with another. A failure in between leaves the two equal. */
@@ -370,7 +373,7 @@ static qsa_status swap_one(opencl_store *store, uint32_t number, uint32_t a, uin
     return status;
 }
 
-static qsa_status swap_pages(qsa_store *base, uint32_t a, uint32_t b)
+qsa_status opencl_swap_pages(qsa_store *base, uint32_t a, uint32_t b)
 {
     opencl_store *store = store_of(base);
     QSA_TRY(check_alive(store));
@@ -380,18 +383,18 @@ static qsa_status swap_pages(qsa_store *base, uint32_t a, uint32_t b)
     while (done < all && (status = swap_one(store, done, a, b)) == QSA_OK)
         done++;
     if (status == QSA_OK)
-        status = finish(store);
+        status = opencl_finish(store);
     if (status == QSA_OK)
         return QSA_OK;
     char detail[256];
     qsa_copy_detail(detail, sizeof detail);
     while (done > 0 && !store->lost)
         store->lost = swap_one(store, --done, a, b) != QSA_OK;
-    store->lost = store->lost || finish(store) != QSA_OK;
+    store->lost = store->lost || opencl_finish(store) != QSA_OK;
     return qsa_fail(status, "%s", detail);
 }
 
-static qsa_status copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint32_t n)
+qsa_status opencl_copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint32_t n)
 {
     opencl_store *store = store_of(base);
     for (uint32_t layer = 0; layer < base->layout->layers; layer++) {
@@ -405,25 +408,10 @@ static qsa_status copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint
         opencl_memory(&arguments, opencl_arena(store, layer, QSA_ARENA_RAW));
         QSA_TRY(opencl_launch(store, KERNEL_COPY, &arguments, n));
     }
-    return finish(store);
+    return opencl_finish(store);
 }
 
-static qsa_status pool(qsa_store *base, qsa_place first, uint32_t n, const float *cos_sin)
-{
-    opencl_store *store = store_of(base);
-    for (uint32_t g = 0; g < n; g++)
-        store->groups[g] = (device_group){first.page, first.slot + g * base->layout->ratio, g};
-    QSA_TRY(opencl_upload(store, store->buffers[BUFFER_GROUPS], 0, store->groups, n * sizeof *store->groups));
-    QSA_TRY(opencl_upload(store, store->buffers[BUFFER_COS_SIN], 0, cos_sin,
-                          (uint64_t)n * 2 * base->rotary->pairs * sizeof(float)));
-    for (uint32_t layer = 0; layer < base->layout->layers; layer++)
-        QSA_TRY(opencl_pool_layer(store, layer, n));
-    QSA_TRY(finish(store));
-    base->work->keys_pooled += (uint64_t)n * base->layout->layers;
-    return QSA_OK;
-}
-
-static qsa_status view(qsa_store *base, enum qsa_arena arena, uint32_t layer, uint32_t page, uint8_t **out)
+qsa_status opencl_view(qsa_store *base, enum qsa_arena arena, uint32_t layer, uint32_t page, uint8_t **out)
 {
     opencl_store *store = store_of(base);
     const uint64_t stride = base->layout->page_stride[arena];
@@ -432,26 +420,9 @@ static qsa_status view(qsa_store *base, enum qsa_arena arena, uint32_t layer, ui
     return QSA_OK;
 }
 
-static qsa_status put(qsa_store *base, enum qsa_arena arena, uint32_t layer, uint32_t page)
+qsa_status opencl_put(qsa_store *base, enum qsa_arena arena, uint32_t layer, uint32_t page)
 {
     opencl_store *store = store_of(base);
     const uint64_t stride = base->layout->page_stride[arena];
     return opencl_upload(store, opencl_arena(store, layer, arena), page * stride, store->page, stride);
 }
-
-const qsa_operations qsa_opencl_operations = {
-    .name = "opencl",
-    .carve = carve,
-    .device_bytes = device_bytes,
-    .open = open_store,
-    .close = close_store,
-    .copy_page = copy_page,
-    .swap_pages = swap_pages,
-    .copy_slots = copy_slots,
-    .pool = pool,
-    .view = view,
-    .put = put,
-    .begin = opencl_begin,
-    .phase = opencl_phase,
-    .selection = opencl_selection,
-};

@@ -104,6 +104,8 @@ uint32_t opencl_ranges(const opencl_plan *plan, uint32_t n_tokens);
 qsa_status opencl_upload(opencl_store *store, cl_mem to, uint64_t offset, const void *from, uint64_t bytes);
 qsa_status opencl_download(opencl_store *store, cl_mem from, uint64_t offset, void *to, uint64_t bytes);
 
+enum { OPENCL_ARGUMENTS = 16 };
+
 /* Arguments of a kernel, in order. */
 typedef struct opencl_arguments {
     struct {
@@ -112,7 +114,7 @@ typedef struct opencl_arguments {
             cl_mem memory;
             cl_uint number;
         } value;
-    } list[16];
+    } list[OPENCL_ARGUMENTS];
     cl_uint count;
 } opencl_arguments;
 
@@ -122,14 +124,19 @@ void opencl_number(opencl_arguments *arguments, cl_uint number);
 qsa_status opencl_launch(opencl_store *store, enum kernel_number kernel, const opencl_arguments *arguments,
                          uint64_t units);
 
-/* ---- step.c ---- */
+/* Waits until the device has done all of it. */
+qsa_status opencl_finish(opencl_store *store);
 
-qsa_status opencl_begin(qsa_store *base, const qsa_batch *batch);
-qsa_status opencl_phase(qsa_store *base, const qsa_batch *batch, const qsa_layer_io *io, uint32_t phase, uint32_t part,
-                        uint32_t parts);
-qsa_status opencl_selection(qsa_store *base, uint32_t token, uint32_t *out_groups, uint32_t *out_n);
+/* ---- operations of device.h on stores and pages; those on steps, and the table of all, are in step.c ---- */
 
-/* Pools groups [n] of `layer` whose rotary rows are on the device. */
-qsa_status opencl_pool_layer(opencl_store *store, uint32_t layer, uint32_t n);
+qsa_store *opencl_carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout);
+uint64_t opencl_device_bytes(const qsa_config *config, const qsa_layout *layout);
+qsa_status opencl_open_store(qsa_store *base);
+void opencl_close_store(qsa_store *base);
+qsa_status opencl_copy_page(qsa_store *base, uint32_t from, uint32_t to);
+qsa_status opencl_swap_pages(qsa_store *base, uint32_t a, uint32_t b);
+qsa_status opencl_copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint32_t n);
+qsa_status opencl_view(qsa_store *base, enum qsa_arena arena, uint32_t layer, uint32_t page, uint8_t **out);
+qsa_status opencl_put(qsa_store *base, enum qsa_arena arena, uint32_t layer, uint32_t page);
 
 #endif
