@@ -37,8 +37,8 @@ static void squeeze(const qsa_row_view *row, uint32_t heads, float *x, size_t st
             x[h * stride + j] = x[h * stride + row->lanes[j]];
 }
 
-void qsa_attend_compare(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t dim,
-                        qsa_attend_scratch *scratch)
+void qsa_attend_qk(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t dim,
+                   qsa_attend_scratch *scratch)
 {
     const qsa_row_view *row = &scratch->row;
     assert(heads > 0 && heads <= QSA_HEADS_AT_ONCE && row->n <= row->n_blocks * QSA_BLOCK_TOKENS);
@@ -53,8 +53,8 @@ void qsa_attend_compare(const qsa_kernels *kernels, enum qsa_element element, ui
     squeeze(row, heads, scratch->x, scratch->x_stride);
 }
 
-void qsa_attend_weigh(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t begin,
-                      uint32_t end, qsa_attend_scratch *scratch, float *out, size_t out_stride)
+void qsa_attend_softmax_pv(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t begin,
+                           uint32_t end, qsa_attend_scratch *scratch, float *out, size_t out_stride)
 {
     const qsa_row_view *row = &scratch->row;
     assert(heads > 0 && heads <= QSA_HEADS_AT_ONCE && begin < end && begin % QSA_CHUNK_DIMS == 0);
@@ -83,6 +83,6 @@ void qsa_attend_weigh(const qsa_kernels *kernels, enum qsa_element element, uint
 void qsa_attend_heads(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t dim,
                       qsa_attend_scratch *scratch, float *out, size_t out_stride)
 {
-    qsa_attend_compare(kernels, element, heads, dim, scratch);
-    qsa_attend_weigh(kernels, element, heads, 0, dim, scratch, out, out_stride);
+    qsa_attend_qk(kernels, element, heads, dim, scratch);
+    qsa_attend_softmax_pv(kernels, element, heads, 0, dim, scratch, out, out_stride);
 }

@@ -39,10 +39,10 @@ float qsa_query_scale(uint32_t head_dim);
 
 /* The two halves of what follows: x = q.k of the row in scratch, lanes that are not in the row squeezed out; and from x
  * the weights and the dimensions [begin, end) of the output, begin a multiple of 32. out: as below, of dimension 0. */
-void qsa_attend_compare(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t dim,
-                        qsa_attend_scratch *scratch);
-void qsa_attend_weigh(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t begin,
-                      uint32_t end, qsa_attend_scratch *scratch, float *out, size_t out_stride);
+void qsa_attend_qk(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t dim,
+                   qsa_attend_scratch *scratch);
+void qsa_attend_softmax_pv(const qsa_kernels *kernels, enum qsa_element element, uint32_t heads, uint32_t begin,
+                           uint32_t end, qsa_attend_scratch *scratch, float *out, size_t out_stride);
 
 /* heads (at most QSA_HEADS_AT_ONCE) query heads over the row in scratch. q in scratch is normed, rotated, times c.
  * out: head h at out + h * out_stride. */

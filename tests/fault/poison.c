@@ -1,6 +1,6 @@
 #include "poison.h"
 
-#include "device/host/host.h"
+#include "device/host/store.h"
 #include "device/values.h"
 #include "step/step.h"
 
@@ -56,24 +56,25 @@ static void poison_tail(qsa_cache *cache, const qsa_sequence *sequence)
         poison_slots(cache, page, (uint32_t)(used % QSA_PAGE_TOKENS), QSA_PAGE_TOKENS);
 }
 
-static void poison_part(const qsa_cache *cache, const qsa_part *part)
+static void poison_scratch(const qsa_cache *cache, const qsa_scratch *scratch)
 {
     const qsa_config *config = &cache->config;
     const uint32_t row = qsa_row_limit(config->ratio, config->budget);
-    memset(part->queries, 0xff, QSA_SCAN_QUERIES * config->index_heads * config->index_dim * sizeof(float));
-    memset(part->scores, 0xff, QSA_SCAN_QUERIES * QSA_SCAN_TILES * cache->layout.page_groups * sizeof(float));
-    memset(part->candidates, 0xff, QSA_SCAN_QUERIES * (size_t)qsa_host(cache->store)->capacity * sizeof(qsa_candidate));
-    memset(part->raw, 0xff, config->ratio * config->index_dim * sizeof(float));
-    memset(part->means, 0xff, QSA_POOLED_AT_ONCE * config->index_dim * sizeof(float));
-    memset(part->pooled, 0xff, QSA_POOLED_AT_ONCE * config->index_dim * sizeof(float));
-    memset(part->angles, 0xff, QSA_POOLED_AT_ONCE * config->rotary_dim * sizeof(float));
-    memset(part->k, 0xff, qsa_span_limit(config) * config->kv_heads * config->head_dim * sizeof(float));
-    memset(part->attend.row.v, 0xff, row * sizeof(void *));
-    memset(part->attend.v_from, 0xff, row * sizeof(void *));
-    memset(part->attend.row.lanes, 0xff, row * sizeof(uint32_t));
-    memset(part->attend.row.blocks, 0xff, qsa_block_limit(config->ratio, config->budget) * sizeof(void *));
-    memset(part->attend.q, 0xff, QSA_HEADS_AT_ONCE * config->head_dim * sizeof(float));
-    memset(part->attend.x, 0xff, QSA_HEADS_AT_ONCE * part->attend.x_stride * sizeof(float));
+    memset(scratch->queries, 0xff, QSA_SCAN_QUERIES * config->index_heads * config->index_dim * sizeof(float));
+    memset(scratch->scores, 0xff, QSA_SCAN_QUERIES * QSA_SCAN_TILES * cache->layout.page_groups * sizeof(float));
+    memset(scratch->candidates, 0xff,
+           QSA_SCAN_QUERIES * (size_t)qsa_host(cache->store)->capacity * sizeof(qsa_candidate));
+    memset(scratch->raw, 0xff, config->ratio * config->index_dim * sizeof(float));
+    memset(scratch->means, 0xff, QSA_POOLED_AT_ONCE * config->index_dim * sizeof(float));
+    memset(scratch->pooled, 0xff, QSA_POOLED_AT_ONCE * config->index_dim * sizeof(float));
+    memset(scratch->angles, 0xff, QSA_POOLED_AT_ONCE * config->rotary_dim * sizeof(float));
+    memset(scratch->k, 0xff, qsa_append_limit(config) * config->kv_heads * config->head_dim * sizeof(float));
+    memset(scratch->attend.row.v, 0xff, row * sizeof(void *));
+    memset(scratch->attend.v_from, 0xff, row * sizeof(void *));
+    memset(scratch->attend.row.lanes, 0xff, row * sizeof(uint32_t));
+    memset(scratch->attend.row.blocks, 0xff, qsa_block_limit(config->ratio, config->budget) * sizeof(void *));
+    memset(scratch->attend.q, 0xff, QSA_HEADS_AT_ONCE * config->head_dim * sizeof(float));
+    memset(scratch->attend.x, 0xff, QSA_HEADS_AT_ONCE * scratch->attend.x_stride * sizeof(float));
 }
 
 static void poison_step(const qsa_cache *cache)
@@ -98,11 +99,11 @@ static void poison_store(const qsa_cache *cache)
     memset(store->n_selected, 0xff, tokens * sizeof *store->n_selected);
     memset(store->ranges, 0xff, ranges * sizeof *store->ranges);
     memset(store->few, 0xff, ranges * qsa_few_limit(store->k, 2) * sizeof *store->few);
-    memset(store->compared, 0xff,
+    memset(store->qk, 0xff,
            (cache->config.max_parts - 1) * (size_t)(cache->config.q_heads / cache->config.kv_heads) *
-               store->parts[0].attend.x_stride * sizeof(float));
+               store->scratch[0].attend.x_stride * sizeof(float));
     for (uint32_t i = 0; i < cache->config.max_parts; i++)
-        poison_part(cache, &store->parts[i]);
+        poison_scratch(cache, &store->scratch[i]);
 }
 
 void poison_dead(qsa_cache *cache)

@@ -2,7 +2,7 @@
  * harness that sees nothing would pass everything. */
 #include "world.h"
 
-#include "device/host/host.h"
+#include "device/host/store.h"
 #include "device/values.h"
 #include "step/step.h"
 

@@ -1,7 +1,7 @@
 /* For every invariant of src/cache/cache.h a fault is planted, and qsa_cache_check (or, for what only the values show,
  * qsa_seq_verify_index) must name it. A checker that never fails would prove nothing. */
 #include "cache/cache.h"
-#include "device/host/host.h"
+#include "device/host/store.h"
 #include "world.h"
 
 #include <string.h>

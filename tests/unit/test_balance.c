@@ -1,7 +1,7 @@
 /* How evenly the phases deal out their work over parts, by multiply-adds that a counting table of kernels sees; never
- * by time. The unit of a phase is what it does not cut: a part may have one more of them than its share. Parts run one
- * after another, so that none finds another's work begun and helps with it: what is seen is the share each starts with.
- * (What a merge of ranges costs in phase 2 is comparisons, not multiply-adds, and a query's own.) */
+ * by time. A task is what a phase does not split: a part may have one more of them than its share. Parts run one
+ * after another, so that none finds another's work begun and steals from it: what is seen is the share each starts
+ * with. (What a merge of ranges costs in phase 2 is comparisons, not multiply-adds, and a query's own.) */
 #include "world.h"
 
 #include "cache/cache.h"
@@ -118,15 +118,15 @@ enum { PAGE = INDEX_HEADS * INDEX_DIM * QSA_PAGE_TOKENS / 4, QUERY = INDEX_HEADS
 
 static const uint32_t PARTS[] = {1, 2, 3, 4, 7, 8, 16, 32, MOST_PARTS};
 enum { PARTS_COUNT = sizeof PARTS / sizeof PARTS[0] };
-enum { APPEND = 0, SCAN = 1, COMPARE = 3, ATTEND = 4 };
+enum { APPEND = 0, SCAN = 1, QK = 3, ATTEND = 4 };
 
-/* At most `times` its share, and a unit. */
-static void expect_even(const char *what, deal d, uint32_t parts, double times, uint64_t unit)
+/* At most `times` its share, and a task. */
+static void expect_even(const char *what, deal d, uint32_t parts, double times, uint64_t task)
 {
     const double share = (double)d.all / parts;
-    if (d.all == 0 || (double)d.most > times * share + (double)unit)
-        fail_msg("%s in %u parts: one part does %llu of %llu multiply-adds; its share is %.0f, a unit %llu", what,
-                 parts, (unsigned long long)d.most, (unsigned long long)d.all, share, (unsigned long long)unit);
+    if (d.all == 0 || (double)d.most > times * share + (double)task)
+        fail_msg("%s in %u parts: one part does %llu of %llu multiply-adds; its share is %.0f, a task %llu", what,
+                 parts, (unsigned long long)d.most, (unsigned long long)d.all, share, (unsigned long long)task);
 }
 
 /* All that the cache says was done went through the counting kernels, and dealing it out made it no more: but for
@@ -135,12 +135,12 @@ static void expect_all_seen(const layer *l, const layer *alone, uint32_t parts)
 {
     const uint64_t score = INDEX_HEADS * INDEX_DIM, row = Q_HEADS / KV_HEADS * DIM * 2;
     assert_true(l->phase[SCAN].all >= l->groups_scored * score);
-    const uint64_t attention = l->phase[COMPARE].all + l->phase[ATTEND].all;
+    const uint64_t attention = l->phase[QK].all + l->phase[ATTEND].all;
     assert_true(attention >= l->k_rows_read * row);
     assert_true(l->phase[SCAN].all <= alone->phase[SCAN].all * 101 / 100 + parts * (score + MOST_PARTS * score));
-    assert_int_equal(alone->phase[COMPARE].all, 0);
+    assert_int_equal(alone->phase[QK].all, 0);
     assert_true(attention >= alone->phase[ATTEND].all);
-    if (l->phase[COMPARE].all == 0)
+    if (l->phase[QK].all == 0)
         assert_int_equal(attention, alone->phase[ATTEND].all);
     else
         assert_true(attention <= alone->phase[ATTEND].all + 2 * (parts + Q_HEADS) * Q_HEADS / KV_HEADS * DIM);
@@ -149,7 +149,7 @@ static void expect_all_seen(const layer *l, const layer *alone, uint32_t parts)
 
 typedef struct bounds {
     double attend_times; /* share of the attention that a part may have */
-    uint64_t scan, head; /* units: of the scan, and one head's row */
+    uint64_t scan, head; /* tasks: of the scan, and one head over its selected tokens */
 } bounds;
 
 /* Tokens that nobody asks about. */
@@ -164,19 +164,19 @@ static void store(qsa_cache *cache, qsa_seq seq, const world_batch *batch, uint3
     world_ok(qsa_step_commit(step, NULL));
 }
 
-/* The largest unit of phases 3 and 4. With no more parts than rows (a query and a kv head) that is a row with all its
+/* The largest task of phases 3 and 4. With no more parts than rows (a query and a kv head) that is a row with all its
  * query heads; otherwise a piece of it for all heads, and some heads over it for some chunks of dimensions. */
-static void units_of(uint32_t tokens, uint32_t parts, uint64_t head, uint64_t *out_compare, uint64_t *out_attend)
+static void tasks_of(uint32_t tokens, uint32_t parts, uint64_t head, uint64_t *out_qk, uint64_t *out_attend)
 {
     const uint32_t shared = Q_HEADS / KV_HEADS, rows = tokens * KV_HEADS, members = BUDGET / 4 + 1;
-    *out_compare = 0;
+    *out_qk = 0;
     *out_attend = head * shared;
     if (parts <= rows)
         return;
     const uint32_t pieces = parts % rows == 0 ? parts / rows : (2 * parts + rows - 1) / rows;
     const uint32_t strips = pieces >= 4 ? 2 : 1, wanted = (pieces + strips - 1) / strips;
     const uint32_t blocks = wanted < shared ? wanted : shared;
-    *out_compare = (uint64_t)((members + pieces - 1) / pieces * 4 + 1) * shared * DIM;
+    *out_qk = (uint64_t)((members + pieces - 1) / pieces * 4 + 1) * shared * DIM;
     *out_attend = (uint64_t)(BUDGET + 3) * ((shared + blocks - 1) / blocks) * DIM / strips;
 }
 
@@ -203,10 +203,10 @@ static void expect_even_phases(uint32_t position, uint32_t tokens, bounds b)
         expect_even("append", l.phase[APPEND], PARTS[i], 1, GROUP);
         if (l.groups_scored > 0 && position > 0)
             expect_even("scan", l.phase[SCAN], PARTS[i], 1, b.scan);
-        uint64_t compare, attend;
-        units_of(tokens, PARTS[i], b.head, &compare, &attend);
-        if (compare > 0)
-            expect_even("compare", l.phase[COMPARE], PARTS[i], 1, compare);
+        uint64_t qk, attend;
+        tasks_of(tokens, PARTS[i], b.head, &qk, &attend);
+        if (qk > 0)
+            expect_even("qk", l.phase[QK], PARTS[i], 1, qk);
         expect_even("attend", l.phase[ATTEND], PARTS[i], b.attend_times, attend);
     }
     cache->store->kernels = right;

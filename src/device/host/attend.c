@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phases 3 and 4: attention. A row is a query and one kv head.
+/* Phases 3 and 4: attention over the selected tokens. A kv query is a query with one kv head: all its query heads read
+ * the same K and V.
  *
- * With at least as many rows as parts, phase 4 does everything: its unit is a row with a block of the query heads, in
- * order, so that a part goes through neighbouring queries and finds their K and V in cache. With fewer, each part reads
- * a piece of a row's K in phase 3, all heads at once, and leaves q.k in `compared`; in phase 4 it takes the weights of
- * some heads from there and sums some dimensions of V. No sum is cut. */
-#include "device/host/host.h"
+ * With at least as many kv queries as parts, phase 4 does everything: a task is a range of the heads of one kv query,
+ * in order, so that a part goes through neighbouring queries and finds their K and V in cache. With fewer, kv queries
+ * are split: a task of phase 3 is a range of the selected tokens, QK^T of all heads, kept in store->qk; a task of phase
+ * 4 is softmax of a range of heads and PV of a range of dimensions. No sum is cut. */
+#include "device/host/phases.h"
 
+#include <assert.h>
 #include <string.h>
 
 static uint32_t ceil_divide(uint64_t a, uint64_t b)
@@ -14,175 +16,201 @@ static uint32_t ceil_divide(uint64_t a, uint64_t b)
     return (uint32_t)((a + b - 1) / b);
 }
 
-/* How the rows of a step are cut. */
+/* The tasks of a step. */
 typedef struct attend_plan {
-    uint32_t rows, kv_heads, shared; /* query heads of a kv head */
-    bool cut;                        /* a row is work for several parts */
-    uint32_t pieces;                 /* of a row's K, if it is cut */
-    uint32_t strips, blocks;         /* of V's dimensions and of the query heads */
+    uint32_t kv_queries, heads; /* heads: of a kv query */
+    bool split;
+    uint32_t token_ranges;            /* of a kv query in phase 3, if it is split */
+    uint32_t dim_ranges, head_ranges; /* in phase 4 */
 } attend_plan;
 
-static attend_plan plan_rows(const qsa_config *config, uint32_t n_tokens, uint32_t parts)
+static attend_plan plan_tasks(const qsa_host_context *c)
 {
-    const uint32_t chunks = config->head_dim / QSA_CHUNK_DIMS;
-    attend_plan plan = {.rows = n_tokens * config->kv_heads,
-                        .kv_heads = config->kv_heads,
-                        .shared = config->q_heads / config->kv_heads,
-                        .strips = 1};
-    plan.blocks = ceil_divide(plan.shared, QSA_HEADS_AT_ONCE);
-    plan.cut = plan.rows < parts;
-    if (!plan.cut)
+    const qsa_config *config = c->store->base.config;
+    const uint32_t parts = c->parts, chunks = config->head_dim / QSA_CHUNK_DIMS;
+    attend_plan plan = {.kv_queries = c->batch->n_tokens * config->kv_heads,
+                        .heads = config->q_heads / config->kv_heads,
+                        .dim_ranges = 1};
+    plan.head_ranges = ceil_divide(plan.heads, QSA_HEADS_AT_ONCE);
+    plan.split = plan.kv_queries < parts;
+    if (!plan.split)
         return plan;
-    /* Parts that are no multiple of the rows get more and smaller pieces, or one would have two. */
-    plan.pieces = parts % plan.rows == 0 ? parts / plan.rows : ceil_divide(2 * (uint64_t)parts, plan.rows);
-    /* A strip costs all weights of its heads once more, a block of heads a pass over V: both are cut. */
-    plan.strips = plan.pieces / 2 < 1 || chunks < 1 ? 1 : plan.pieces / 2 < chunks ? plan.pieces / 2 : chunks;
-    const uint32_t wanted = ceil_divide(plan.pieces, plan.strips), most = plan.shared;
-    if (wanted > plan.blocks)
-        plan.blocks = wanted < most ? wanted : most;
+    /* Where kv queries do not divide the parts, ranges are more and smaller, or one part would have two. */
+    plan.token_ranges =
+        parts % plan.kv_queries == 0 ? parts / plan.kv_queries : ceil_divide(2 * (uint64_t)parts, plan.kv_queries);
+    /* A range of dimensions costs softmax of its heads once more, a range of heads a pass over V: both are split. */
+    const uint32_t half = plan.token_ranges / 2;
+    plan.dim_ranges = half < 1 || chunks < 1 ? 1 : half < chunks ? half : chunks;
+    const uint32_t wanted = ceil_divide(plan.token_ranges, plan.dim_ranges);
+    if (wanted > plan.head_ranges)
+        plan.head_ranges = wanted < plan.heads ? wanted : plan.heads;
     return plan;
 }
 
-static void load_heads(const qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t token,
-                       uint32_t first_head, uint32_t heads, float *q)
+/* Some heads of a kv query. */
+typedef struct head_range {
+    uint32_t kv_query, token, kv_head;
+    uint32_t first, n; /* among the heads of the kv query */
+    uint32_t q_head;   /* the first, among all */
+} head_range;
+
+/* The heads of a kv query from the first-th on, before end: as many as share K and V. */
+static head_range heads_of(const qsa_host_context *c, const attend_plan *plan, uint32_t kv_query, uint32_t first,
+                           uint32_t end)
 {
-    const qsa_store *base = &store->base;
+    const uint32_t kv_heads = c->store->base.config->kv_heads, kv_head = kv_query % kv_heads;
+    return (head_range){.kv_query = kv_query,
+                        .token = kv_query / kv_heads,
+                        .kv_head = kv_head,
+                        .first = first,
+                        .n = end - first < QSA_HEADS_AT_ONCE ? end - first : QSA_HEADS_AT_ONCE,
+                        .q_head = kv_head * plan->heads + first};
+}
+
+/* q of the heads, normed, rotated, times c, to scratch. */
+static void load_q(const qsa_host_context *c, const head_range *heads)
+{
+    const qsa_store *base = &c->store->base;
     const qsa_config *config = base->config;
-    const qsa_strided *in = &io->tensors.q;
+    const qsa_strided *in = &c->io->tensors.q;
     const uint32_t pairs = base->rotary->pairs;
-    const float *table = qsa_batch_cos_sin(batch, token, pairs), c = qsa_query_scale(config->head_dim);
-    const qsa_norm_rotate_call call = {.x = in->data + token * in->token_stride + first_head * in->head_stride,
+    const float *angles = qsa_batch_cos_sin(c->batch, heads->token, pairs), scale = qsa_query_scale(config->head_dim);
+    float *q = c->scratch->attend.q;
+    const qsa_norm_rotate_call call = {.x =
+                                           in->data + heads->token * in->token_stride + heads->q_head * in->head_stride,
                                        .stride = in->head_stride,
-                                       .heads = heads,
+                                       .heads = heads->n,
                                        .dim = config->head_dim,
-                                       .weight = qsa_store_weights(base, io->layer).q,
+                                       .weight = qsa_store_weights(base, c->io->layer).q,
                                        .eps = config->eps,
                                        .pairs = pairs,
-                                       .cos = table,
-                                       .sin = table + pairs,
+                                       .cos = angles,
+                                       .sin = angles + pairs,
                                        .out = q};
     base->kernels->norm_rotate(&call);
-    for (uint32_t i = 0; i < heads * config->head_dim; i++)
-        q[i] *= c;
+    for (uint32_t i = 0; i < heads->n * config->head_dim; i++)
+        q[i] *= scale;
 }
 
-/* ---- phase 3: q.k of rows that are cut ---- */
+/* ---- phase 3: QK^T of kv queries that are split ---- */
 
-/* x of one query head over the whole row. */
-static float *compared_at(const qsa_host_store *store, const attend_plan *plan, uint32_t row, uint32_t head)
+/* QK^T of one head over all selected tokens. */
+static float *qk_at(const qsa_host_context *c, const attend_plan *plan, uint32_t kv_query, uint32_t head)
 {
-    return store->compared + ((size_t)row * plan->shared + head) * store->parts[0].attend.x_stride;
+    assert(kv_query < plan->kv_queries && head < plan->heads);
+    return c->store->qk + ((size_t)kv_query * plan->heads + head) * c->scratch->attend.x_stride;
 }
 
-static void compare_piece(const qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
-                          const attend_plan *plan, uint32_t row, uint32_t piece)
+static void qk_of_token_range(const qsa_host_context *c, const attend_plan *plan, uint32_t kv_query, uint32_t range)
 {
-    const uint32_t token = row / plan->kv_heads, kv_head = row % plan->kv_heads, dim = store->base.config->head_dim;
-    qsa_attend_scratch *scratch = &part->attend;
+    const qsa_store *base = &c->store->base;
+    qsa_attend_scratch *scratch = &c->scratch->attend;
+    head_range heads = heads_of(c, plan, kv_query, 0, plan->heads);
     uint64_t begin, end;
-    qsa_share(store->n_selected[token] + 1, piece, plan->pieces, &begin, &end); /* the tail is one member more */
-    qsa_host_row(store, batch, io->layer, token, kv_head, (uint32_t)begin, (uint32_t)end, &scratch->row);
+    qsa_share(c->store->n_selected[heads.token] + 1, range, plan->token_ranges, &begin,
+              &end); /* groups, then the tail */
+    qsa_host_addresses(c, heads.token, heads.kv_head, (uint32_t)begin, (uint32_t)end, &scratch->row);
     if (scratch->row.n == 0)
         return;
-    const uint32_t first = (uint32_t)begin * store->base.layout->ratio;
-    for (uint32_t h = 0; h < plan->shared; h += QSA_HEADS_AT_ONCE) {
-        const uint32_t heads = plan->shared - h < QSA_HEADS_AT_ONCE ? plan->shared - h : QSA_HEADS_AT_ONCE;
-        load_heads(store, batch, io, token, kv_head * plan->shared + h, heads, scratch->q);
-        qsa_attend_compare(store->base.kernels, store->base.layout->kv_element, heads, dim, scratch);
-        for (uint32_t i = 0; i < heads; i++)
-            memcpy(compared_at(store, plan, row, h + i) + first, scratch->x + i * scratch->x_stride,
+    const uint32_t first_token = (uint32_t)begin * base->layout->ratio;
+    for (uint32_t h = 0; h < plan->heads; h += heads.n) {
+        heads = heads_of(c, plan, kv_query, h, plan->heads);
+        load_q(c, &heads);
+        qsa_attend_qk(base->kernels, base->layout->kv_element, heads.n, base->config->head_dim, scratch);
+        for (uint32_t i = 0; i < heads.n; i++)
+            memcpy(qk_at(c, plan, kv_query, h + i) + first_token, scratch->x + i * scratch->x_stride,
                    scratch->row.n * sizeof(float));
     }
 }
 
-void qsa_host_compare(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
-                      uint32_t parts)
+void qsa_host_qk(const qsa_host_context *c)
 {
-    const attend_plan plan = plan_rows(store->base.config, batch->n_tokens, parts);
-    if (!plan.cut)
+    const attend_plan plan = plan_tasks(c);
+    if (!plan.split)
         return;
-    const uint64_t units = (uint64_t)plan.rows * plan.pieces;
-    uint64_t unit, end;
-    while (qsa_rests_take(store, QSA_HELPED_COMPARE, units, part, parts, 1, &unit, &end))
-        compare_piece(store, batch, io, &store->parts[part], &plan, (uint32_t)(unit / plan.pieces),
-                      (uint32_t)(unit % plan.pieces));
+    const uint64_t tasks = (uint64_t)plan.kv_queries * plan.token_ranges;
+    uint64_t task, end;
+    while (qsa_host_steal(c, QSA_STEALING_QK, tasks, 1, &task, &end))
+        qk_of_token_range(c, &plan, (uint32_t)(task / plan.token_ranges), (uint32_t)(task % plan.token_ranges));
 }
 
 /* ---- phase 4 ---- */
 
 /* What a part has done. */
 typedef struct attend_work {
-    uint64_t rows, chosen;
-    uint64_t gathered; /* the row that its working memory holds */
+    uint64_t k_rows, groups;
+    uint64_t addressed; /* the kv query whose addresses are in scratch */
 } attend_work;
 
-/* Dimensions [*begin, *end) of a strip: whole chunks, the last with what is left. */
-static void strip_dims(const qsa_config *config, const attend_plan *plan, uint32_t strip, uint32_t *begin,
-                       uint32_t *end)
+/* Dimensions [*begin, *end) of a range: whole chunks, the last with what is left. */
+static void range_of_dims(const qsa_config *config, const attend_plan *plan, uint32_t range, uint32_t *begin,
+                          uint32_t *end)
 {
     uint64_t first, last;
-    qsa_share(config->head_dim / QSA_CHUNK_DIMS, strip, plan->strips, &first, &last);
+    qsa_share(config->head_dim / QSA_CHUNK_DIMS, range, plan->dim_ranges, &first, &last);
     *begin = (uint32_t)first * QSA_CHUNK_DIMS;
-    *end = strip + 1 == plan->strips ? config->head_dim : (uint32_t)last * QSA_CHUNK_DIMS;
+    *end = range + 1 == plan->dim_ranges ? config->head_dim : (uint32_t)last * QSA_CHUNK_DIMS;
 }
 
-/* `heads` query heads of a kv head from the h-th on, some dimensions of the result, from what phase 3 left. */
-static void attend_strip(const qsa_host_store *store, const qsa_layer_io *io, qsa_part *part, const attend_plan *plan,
-                         uint32_t row, uint32_t h, uint32_t heads, uint32_t strip)
+/* Softmax and PV of some dimensions, from what phase 3 left. */
+static void attend_split(const qsa_host_context *c, const attend_plan *plan, const head_range *heads, uint32_t range,
+                         float *out)
 {
-    const qsa_store *base = &store->base;
-    const qsa_output *out = &io->out;
-    const uint32_t token = row / plan->kv_heads, head = row % plan->kv_heads * plan->shared + h;
-    qsa_attend_scratch *scratch = &part->attend;
+    const qsa_store *base = &c->store->base;
+    qsa_attend_scratch *scratch = &c->scratch->attend;
     uint32_t begin, end;
-    strip_dims(base->config, plan, strip, &begin, &end);
-    for (uint32_t i = 0; i < heads; i++)
-        memcpy(scratch->x + i * scratch->x_stride, compared_at(store, plan, row, h + i),
+    range_of_dims(base->config, plan, range, &begin, &end);
+    for (uint32_t i = 0; i < heads->n; i++)
+        memcpy(scratch->x + i * scratch->x_stride, qk_at(c, plan, heads->kv_query, heads->first + i),
                scratch->row.n * sizeof(float));
-    qsa_attend_weigh(base->kernels, base->layout->kv_element, heads, begin, end, scratch,
-                     out->data + token * out->token_stride + head * out->head_stride, out->head_stride);
+    qsa_attend_softmax_pv(base->kernels, base->layout->kv_element, heads->n, begin, end, scratch, out,
+                          c->io->out.head_stride);
 }
 
-/* One block of heads of one row; if the row is cut, one strip of it. */
-static void attend_unit(const qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, qsa_part *part,
-                        const attend_plan *plan, uint64_t unit, attend_work *work)
+static void attend_whole(const qsa_host_context *c, const head_range *heads, float *out)
 {
-    const uint32_t block = (uint32_t)(unit % plan->blocks), strip = (uint32_t)(unit / plan->blocks % plan->strips);
-    const uint32_t row = (uint32_t)(unit / plan->blocks / plan->strips);
-    const uint32_t token = row / plan->kv_heads, kv_head = row % plan->kv_heads, members = store->n_selected[token] + 1;
-    if (row != work->gathered)
-        qsa_host_row(store, batch, io->layer, token, kv_head, 0, members, &part->attend.row);
-    work->gathered = row;
+    const qsa_store *base = &c->store->base;
+    load_q(c, heads);
+    qsa_attend_heads(base->kernels, base->layout->kv_element, heads->n, base->config->head_dim, &c->scratch->attend,
+                     out, c->io->out.head_stride);
+}
+
+/* A range of heads of one kv query; if it is split, one range of dimensions. */
+static void attend_task(const qsa_host_context *c, const attend_plan *plan, uint64_t task, attend_work *work)
+{
+    const uint32_t head_task = (uint32_t)(task % plan->head_ranges);
+    const uint32_t dim_task = (uint32_t)(task / plan->head_ranges % plan->dim_ranges);
+    const uint32_t kv_query = (uint32_t)(task / plan->head_ranges / plan->dim_ranges);
+    const qsa_output *out = &c->io->out;
     uint64_t first, last;
-    qsa_share(plan->shared, block, plan->blocks, &first, &last);
-    for (uint32_t h = (uint32_t)first, heads; h < last; h += heads) {
-        heads = (uint32_t)last - h < QSA_HEADS_AT_ONCE ? (uint32_t)last - h : QSA_HEADS_AT_ONCE;
-        if (plan->cut) {
-            attend_strip(store, io, part, plan, row, h, heads, strip);
-            continue;
-        }
-        const qsa_output *out = &io->out;
-        const uint32_t head = kv_head * plan->shared + h;
-        load_heads(store, batch, io, token, head, heads, part->attend.q);
-        qsa_attend_heads(store->base.kernels, store->base.layout->kv_element, heads, store->base.config->head_dim,
-                         &part->attend, out->data + token * out->token_stride + head * out->head_stride,
-                         out->head_stride);
+    qsa_share(plan->heads, head_task, plan->head_ranges, &first, &last);
+    head_range heads = heads_of(c, plan, kv_query, (uint32_t)first, (uint32_t)last);
+    const uint32_t groups = c->store->n_selected[heads.token];
+    if (kv_query != work->addressed)
+        qsa_host_addresses(c, heads.token, heads.kv_head, 0, groups + 1, &c->scratch->attend.row);
+    work->addressed = kv_query;
+    for (uint32_t h = (uint32_t)first; h < last; h += heads.n) {
+        heads = heads_of(c, plan, kv_query, h, (uint32_t)last);
+        float *to = out->data + heads.token * out->token_stride + heads.q_head * out->head_stride;
+        if (plan->split)
+            attend_split(c, plan, &heads, dim_task, to);
+        else
+            attend_whole(c, &heads, to);
     }
-    if (block == 0 && strip == 0) {
-        work->rows += part->attend.row.n;
-        work->chosen += kv_head == 0 ? store->n_selected[token] : 0;
+    if (head_task == 0 && dim_task == 0) {
+        work->k_rows += c->scratch->attend.row.n;
+        work->groups += heads.kv_head == 0 ? groups : 0;
     }
 }
 
-void qsa_host_attend(qsa_host_store *store, const qsa_batch *batch, const qsa_layer_io *io, uint32_t part,
-                     uint32_t parts)
+void qsa_host_attend(const qsa_host_context *c)
 {
-    const attend_plan plan = plan_rows(store->base.config, batch->n_tokens, parts);
-    const uint64_t units = (uint64_t)plan.rows * plan.strips * plan.blocks;
-    attend_work work = {.gathered = UINT64_MAX};
-    uint64_t unit, end;
-    while (qsa_rests_take(store, QSA_HELPED_ATTEND, units, part, parts, 1, &unit, &end))
-        attend_unit(store, batch, io, &store->parts[part], &plan, unit, &work);
-    atomic_fetch_add_explicit(&store->base.work->k_rows_read, work.rows, memory_order_relaxed);
-    atomic_fetch_add_explicit(&store->base.work->groups_chosen, work.chosen, memory_order_relaxed);
+    const attend_plan plan = plan_tasks(c);
+    const uint64_t tasks = (uint64_t)plan.kv_queries * plan.dim_ranges * plan.head_ranges;
+    attend_work work = {.addressed = UINT64_MAX};
+    uint64_t task, end;
+    while (qsa_host_steal(c, QSA_STEALING_ATTEND, tasks, 1, &task, &end))
+        attend_task(c, &plan, task, &work);
+    atomic_fetch_add_explicit(&c->store->base.work->k_rows_read, work.k_rows, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->store->base.work->groups_chosen, work.groups, memory_order_relaxed);
 }

@@ -1,41 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host's table of operations. Once a store is open none of them can fail. */
-#include "device/host/host.h"
-
 #include "base/float_env.h"
+#include "device/host/phases.h"
 #include "device/values.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
 /* ---- memory ---- */
 
-static void carve_part(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout, qsa_part *out)
+static void carve_scratch(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout, qsa_scratch *out)
 {
     const uint32_t row = qsa_row_limit(config->ratio, config->budget);
     const uint32_t blocks = qsa_block_limit(config->ratio, config->budget);
     const uint32_t capacity = qsa_selection_capacity(config->budget / config->ratio);
-    qsa_part part;
-    part.queries =
+    qsa_scratch s;
+    s.queries =
         qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * config->index_heads * config->index_dim, sizeof(float));
-    part.scores =
-        qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * QSA_SCAN_TILES * layout->page_groups, sizeof(float));
-    part.candidates = qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * capacity, sizeof(qsa_candidate));
-    part.raw = qsa_carve_bytes(carve, (uint64_t)config->ratio * config->index_dim, sizeof(float));
-    part.means = qsa_carve_bytes(carve, (uint64_t)QSA_POOLED_AT_ONCE * config->index_dim, sizeof(float));
-    part.pooled = qsa_carve_bytes(carve, (uint64_t)QSA_POOLED_AT_ONCE * config->index_dim, sizeof(float));
-    part.angles = qsa_carve_bytes(carve, (uint64_t)QSA_POOLED_AT_ONCE * config->rotary_dim, sizeof(float));
-    part.k =
-        qsa_carve_bytes(carve, (uint64_t)qsa_span_limit(config) * config->kv_heads * config->head_dim, sizeof(float));
-    part.attend.x_stride = qsa_x_stride(blocks);
-    part.attend.row.blocks = qsa_carve_bytes(carve, blocks, sizeof(void *));
-    part.attend.row.v = qsa_carve_bytes(carve, row, sizeof(void *));
-    part.attend.v_from = qsa_carve_bytes(carve, row, sizeof(void *));
-    part.attend.row.lanes = qsa_carve_bytes(carve, row, sizeof(uint32_t));
-    part.attend.q = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * config->head_dim, sizeof(float));
-    part.attend.x = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * part.attend.x_stride, sizeof(float));
+    s.scores = qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * QSA_SCAN_TILES * layout->page_groups, sizeof(float));
+    s.candidates = qsa_carve_bytes(carve, (uint64_t)QSA_SCAN_QUERIES * capacity, sizeof(qsa_candidate));
+    s.raw = qsa_carve_bytes(carve, (uint64_t)config->ratio * config->index_dim, sizeof(float));
+    s.means = qsa_carve_bytes(carve, (uint64_t)QSA_POOLED_AT_ONCE * config->index_dim, sizeof(float));
+    s.pooled = qsa_carve_bytes(carve, (uint64_t)QSA_POOLED_AT_ONCE * config->index_dim, sizeof(float));
+    s.angles = qsa_carve_bytes(carve, (uint64_t)QSA_POOLED_AT_ONCE * config->rotary_dim, sizeof(float));
+    s.k =
+        qsa_carve_bytes(carve, (uint64_t)qsa_append_limit(config) * config->kv_heads * config->head_dim, sizeof(float));
+    s.attend.x_stride = qsa_x_stride(blocks);
+    s.attend.row.blocks = qsa_carve_bytes(carve, blocks, sizeof(void *));
+    s.attend.row.v = qsa_carve_bytes(carve, row, sizeof(void *));
+    s.attend.v_from = qsa_carve_bytes(carve, row, sizeof(void *));
+    s.attend.row.lanes = qsa_carve_bytes(carve, row, sizeof(uint32_t));
+    s.attend.q = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * config->head_dim, sizeof(float));
+    s.attend.x = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * s.attend.x_stride, sizeof(float));
     if (out != NULL)
-        *out = part;
+        *out = s;
 }
 
 static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout)
@@ -50,12 +49,12 @@ static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_la
     local.ranges = qsa_carve_bytes(carve, ranges, sizeof(qsa_range));
     local.few = qsa_carve_bytes(carve, ranges * qsa_few_limit(local.k, 2), sizeof(qsa_candidate));
     const uint64_t x_floats = qsa_x_stride(qsa_block_limit(config->ratio, config->budget));
-    local.compared = qsa_carve_bytes(
+    local.qk = qsa_carve_bytes(
         carve, (uint64_t)(config->max_parts - 1) * (config->q_heads / config->kv_heads) * x_floats, sizeof(float));
-    local.parts = qsa_carve_bytes(carve, config->max_parts, sizeof(qsa_part));
-    local.rests = qsa_carve_bytes(carve, (uint64_t)QSA_HELPED_COUNT * config->max_parts, sizeof(qsa_rest));
+    local.scratch = qsa_carve_bytes(carve, config->max_parts, sizeof(qsa_scratch));
+    local.next = qsa_carve_bytes(carve, (uint64_t)QSA_STEALING_COUNT * config->max_parts, sizeof(qsa_next_task));
     for (uint32_t i = 0; i < config->max_parts; i++)
-        carve_part(carve, config, layout, local.parts == NULL ? NULL : &local.parts[i]);
+        carve_scratch(carve, config, layout, local.scratch == NULL ? NULL : &local.scratch[i]);
     if (store == NULL)
         return NULL;
     *store = local;
@@ -140,7 +139,7 @@ static qsa_status pool(qsa_store *base, qsa_place first, uint32_t n, const float
             groups[i] = (qsa_group){{first.page, first.slot + (g + i) * base->layout->ratio},
                                     cos_sin + (size_t)(g + i) * 2 * base->rotary->pairs};
         for (uint32_t layer = 0; layer < base->layout->layers; layer++)
-            qsa_host_pool(store, layer, &store->parts[0], groups, count);
+            qsa_host_pool(store, layer, &store->scratch[0], groups, count);
     }
     qsa_float_env_leave(saved);
     base->work->keys_pooled += (uint64_t)n * base->layout->layers;
@@ -170,15 +169,17 @@ static qsa_status begin(qsa_store *base, const qsa_batch *batch)
 static qsa_status phase(qsa_store *base, const qsa_batch *batch, const qsa_layer_io *io, uint32_t number, uint32_t part,
                         uint32_t parts)
 {
-    static void (*const phases[QSA_PHASES])(qsa_host_store *, const qsa_batch *, const qsa_layer_io *, uint32_t,
-                                            uint32_t) = {qsa_host_append, qsa_host_scan, qsa_host_select,
-                                                         qsa_host_compare, qsa_host_attend};
+    static void (*const phases[QSA_PHASES])(const qsa_host_context *) = {qsa_host_append, qsa_host_scan,
+                                                                         qsa_host_select, qsa_host_qk, qsa_host_attend};
+    assert(number < QSA_PHASES && part < parts);
     if (parts > base->config->max_parts)
         parts = base->config->max_parts;
-    if (part >= parts) /* more parts than working memory was planned for: the others do the work */
+    if (part >= parts) /* more parts than scratch was planned for: the others do the work */
         return QSA_OK;
+    qsa_host_store *store = qsa_host(base);
+    const qsa_host_context context = {store, batch, io, &store->scratch[part], part, parts};
     qsa_float_env saved = qsa_float_env_enter();
-    phases[number](qsa_host(base), batch, io, part, parts);
+    phases[number](&context);
     qsa_float_env_leave(saved);
     return QSA_OK;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row of a query and kv head, as addresses. */
-#include "device/host/host.h"
+/* The selected tokens of a query and kv head, as addresses. */
+#include "device/host/phases.h"
+
+#include <assert.h>
 
 /* K and V of one layer and kv head. */
 typedef struct head_pages {
@@ -32,7 +34,7 @@ static void add_tokens(const head_pages *pages, qsa_place place, uint32_t count,
     }
 }
 
-/* Groups of whole blocks: most rows are nothing else. */
+/* Groups of whole blocks: most selections are nothing else. */
 static void add_blocks(const head_pages *pages, const qsa_batch_entry *entry, const uint32_t *groups, uint32_t n,
                        qsa_row_view *row)
 {
@@ -53,21 +55,23 @@ static void add_blocks(const head_pages *pages, const qsa_batch_entry *entry, co
     row->n = (uint32_t)(v - row->v);
 }
 
-void qsa_host_row(const qsa_host_store *store, const qsa_batch *batch, uint32_t layer, uint32_t token, uint32_t kv_head,
-                  uint32_t begin, uint32_t end, qsa_row_view *row)
+void qsa_host_addresses(const qsa_host_context *c, uint32_t token, uint32_t kv_head, uint32_t begin, uint32_t end,
+                        qsa_row_view *out)
 {
-    const qsa_batch_entry *entry = qsa_batch_entry_of(batch, token);
-    const qsa_query *query = &batch->queries[token];
-    const uint32_t ratio = store->base.layout->ratio, *groups = store->selected + (size_t)token * store->k;
-    const uint32_t n_groups = store->n_selected[token], last = end < n_groups ? end : n_groups;
-    const head_pages pages = pages_of_head(store, layer, kv_head);
-    row->n = row->n_blocks = 0;
-    row->compact = true;
+    assert(token < c->batch->n_tokens && kv_head < c->store->base.config->kv_heads);
+    assert(begin <= end && end <= c->store->n_selected[token] + 1);
+    const qsa_batch_entry *entry = qsa_batch_entry_of(c->batch, token);
+    const qsa_query *query = &c->batch->queries[token];
+    const uint32_t ratio = c->store->base.layout->ratio, *groups = c->store->selected + (size_t)token * c->store->k;
+    const uint32_t n_groups = c->store->n_selected[token], last = end < n_groups ? end : n_groups;
+    const head_pages pages = pages_of_head(c->store, c->io->layer, kv_head);
+    out->n = out->n_blocks = 0;
+    out->compact = true;
     if (ratio % QSA_BLOCK_TOKENS == 0 && begin < last)
-        add_blocks(&pages, entry, groups + begin, last - begin, row);
+        add_blocks(&pages, entry, groups + begin, last - begin, out);
     else
         for (uint32_t i = begin; i < last; i++)
-            add_tokens(&pages, qsa_batch_place(entry, (uint64_t)groups[i] * ratio), ratio, row);
+            add_tokens(&pages, qsa_batch_place(entry, (uint64_t)groups[i] * ratio), ratio, out);
     if (end > n_groups && query->n_tail > 0)
-        add_tokens(&pages, qsa_batch_place(entry, query->tail), query->n_tail, row);
+        add_tokens(&pages, qsa_batch_place(entry, query->tail), query->n_tail, out);
 }
