@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "console/memory.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ void *memory_new(size_t count, size_t element_size)
 
 void *memory_grow(void *array, size_t *capacity, size_t wanted, size_t element_size)
 {
+    assert(element_size > 0);
     if (wanted <= *capacity)
         return array;
     size_t grown = *capacity < wanted / 2 ? wanted : 2 * *capacity;

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* isatty */
 #include "console/progress.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@ enum { WIDTH = 30 };
 /* "\rreading [###...] " and returns true, or nothing and false. */
 static bool show_bar(const char *what, uint64_t done, uint64_t all)
 {
+    assert(done <= all);
     char bar[WIDTH + 1];
     if (!isatty(STDERR_FILENO))
         return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,7 @@ void oracle_sin_cos(float angle, float *out_sin, float *out_cos)
 
 float oracle_power(float theta, float e)
 {
+    assert(theta > 0 && 0 <= e && e < 1);
     double x = theta, y = 1, rest = e;
     while (rest > 0) {
         x = sqrt(x);
@@ -171,6 +173,7 @@ static bool store_q8_0(const float *x, float *out)
 
 bool oracle_store(oracle_kv type, int size, const float *x, float *out)
 {
+    assert(type != ORACLE_Q8_0 || size % 32 == 0);
     bool ok = true;
     for (int i = 0; i < size; i++) {
         if (type == ORACLE_Q8_0 && i % 32 == 0) {
@@ -308,11 +311,14 @@ int oracle_select(int count, const float *scores, int keep, int32_t *out_chosen)
 
 void oracle_open(oracle_run *run, const oracle_shape *shape, int64_t anchor, int64_t frame, int window)
 {
+    assert(shape->q_heads % shape->kv_heads == 0 && shape->budget % shape->ratio == 0);
+    assert(shape->rotary_dim % 2 == 0 && shape->rotary_dim <= shape->index_dim);
     *run = (oracle_run){.shape = shape, .anchor = anchor, .frame = frame, .window = window};
 }
 
 void oracle_truncate(oracle_run *run, int n)
 {
+    assert(0 <= n && n <= run->n);
     run->n = n;
 }
 
@@ -463,6 +469,7 @@ int oracle_row_max(const oracle_shape *shape)
 
 int oracle_groups(const oracle_run *run, int t, int32_t *out_groups)
 {
+    assert(0 <= t && t < run->n);
     const oracle_shape *s = run->shape;
     int first = oracle_first_group(run, t), candidates = oracle_end_group(run, t) - first;
     float *scores = resize(NULL, candidates, sizeof *scores);
@@ -527,6 +534,7 @@ static void attend_head(int dim, size_t stride, const float *q, const float *k, 
 void oracle_attend(const oracle_run *run, int t, const int32_t *row, int row_size, float *out)
 {
     const oracle_shape *s = run->shape;
+    assert(row_size > 0 && 0 <= row[0] && row[row_size - 1] < run->n);
     size_t stride = (size_t)s->kv_heads * s->head_dim;
     float *p = resize(NULL, row_size, sizeof *p);
     for (int h = 0; h < s->q_heads; h++) {

@@ -4,6 +4,7 @@
 #include "console/device_option.h"
 #include "console/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,6 +130,7 @@ static void gather_step(step_memory *m, const feed_piece *pieces, size_t n_piece
     for (size_t i = 0; i < n_pieces; i++) {
         const feed_piece *p = &pieces[i];
         const golden_case *c = p->run->c;
+        assert(p->n > 0 && p->first + p->n <= c->n);
         m->entries[i] = (qsa_entry){.seq = p->seq, .position = c->anchor + p->first, .tokens = p->n};
         if (c->triples)
             m->entries[i].triples = (const qsa_triple *)(c->triples + 3 * (size_t)p->first);
@@ -178,6 +180,7 @@ static qsa_status keep_results(const qsa_cache *cache, const qsa_step *step, con
 
 qsa_status feed_step(qsa_cache *cache, const feed_piece *pieces, size_t n_pieces, uint32_t parts, bool wants_output)
 {
+    assert(n_pieces > 0 && parts > 0);
     step_memory m;
     gather_step(&m, pieces, n_pieces);
     qsa_step *step;
@@ -201,6 +204,7 @@ qsa_status feed_step(qsa_cache *cache, const feed_piece *pieces, size_t n_pieces
 
 qsa_status feed_tokens(feed_run *run, uint32_t first, uint32_t end, const feed_options *options)
 {
+    assert(first <= end && end <= run->c->n);
     const uint32_t most = run->config.max_step_tokens;
     const uint32_t chunk = options->chunk == 0 || options->chunk > most ? most : options->chunk;
     qsa_status status = QSA_OK;

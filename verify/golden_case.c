@@ -3,6 +3,7 @@
 
 #include "verify/golden_numbers.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +118,7 @@ static float *allocate(uint64_t rows, uint64_t row_size, golden_error *error)
 static float *read_stream(const golden_record *record, const char *key, uint64_t rows, uint64_t row_size, recipe r,
                           golden_error *error)
 {
+    assert(row_size > 0);
     uint64_t stream = (uint64_t)golden_integer_within(record, key, 0, 0, UINT32_MAX, error);
     float *numbers = allocate(rows, row_size, error);
     if (!numbers)

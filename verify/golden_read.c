@@ -2,6 +2,7 @@
 /* Golden files: from disk or memory to records, and the records of a file. */
 #include "verify/golden_records.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +111,7 @@ size_t golden_record_count(const golden_file *file)
 
 const golden_record *golden_record_at(const golden_file *file, size_t index)
 {
+    assert(index + 1 < file->count);
     return &file->records[index + 1];
 }
 

@@ -3,6 +3,7 @@
 
 #include "console/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,7 @@ void plain_close(plain_run *run)
 qsa_status plain_candidates(const plain_run *run, uint32_t t, uint32_t *out_first, uint32_t *out_end)
 {
     const golden_case *c = run->c;
+    assert(t < c->n);
     qsa_view view;
     qsa_status status = qsa_run_view(c->anchor, c->anchor + t, c->config.ratio, c->config.budget, c->window, &view);
     if (status == QSA_OK) {
@@ -115,6 +117,7 @@ qsa_status plain_row(const plain_run *run, uint32_t t, uint32_t *out_groups, uin
 qsa_status plain_output(const plain_run *run, uint32_t t, const uint32_t *row, uint32_t n, float *out)
 {
     const golden_case *c = run->c;
+    assert(c->has_attention && c->final_qkv);
     return qsa_attend_row(&c->config, c->q + (size_t)t * c->config.q_heads * c->config.head_dim, c->k, c->v, row, n,
                           out);
 }

@@ -46,6 +46,18 @@ sys.exit(0 if all(isinstance(x, dict) for x in lines) and eval(sys.argv[2]) else
 PY
 }
 
+# The help of commands, asked for in every way.
+has_help() { # commands...
+    for command in "$@"; do
+        for line in "help $command" "$command --help" "$command -h"; do
+            # shellcheck disable=SC2086 # a list of words
+            run 0 $line
+            says "usage: qsa $command"
+            says "  -h, --help "
+        done
+    done
+}
+
 finish() {
     [ "$failures" = 0 ] || { echo "$failures failures" >&2; exit 1; }
 }

@@ -1,10 +1,7 @@
 # qsa run: what it prints where, and what it refuses.
 . "$(dirname "$0")/expect.sh"
 
-for command in run demo inspect; do
-    run 0 help "$command"
-    says "usage: qsa $command"
-done
+has_help run demo make inspect
 
 tiny=$golden/model/tiny-bf16.gguf
 exact="--weights f32 --kv f32 --index f32"

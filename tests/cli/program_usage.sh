@@ -17,6 +17,9 @@ refuses 2 "one argument too many" version now
 for number in 0 1025 -1 x 1x '' ' 1' +1 1.5 99999999999999999999; do
     refuses 2 "option -t must be a whole number from 1 to 1024" bench -t "$number"
 done
+# An option is named as it was written, a file once.
+refuses 2 "option --threads must be" bench --threads 0
+refuses 2 "option --threads must be" bench --threads=0
 refuses 2 "option '--a?b'" bench "--a
 b"
 refuses 1 "nowhere" verify --golden "$folder/nowhere"
@@ -27,19 +30,12 @@ refuses 2 "no snapshot file" snapshot info
 refuses 2 "no snapshot file" snapshot verify
 refuses 2 "one argument too many" snapshot verify a b
 refuses 2 "unknown option '--json'" snapshot verify --json a
-refuses 1 "nowhere" snapshot info "$folder/nowhere"
+refuses 1 "qsa snapshot info: cannot open $folder/nowhere" snapshot info "$folder/nowhere"
 refuses 1 "regular" snapshot verify "$folder"
 : >"$folder/empty"
 refuses 1 "ends too early" snapshot verify "$folder/empty"
 
-for command in verify bench snapshot devices; do
-    for line in "help $command" "$command --help" "$command -h"; do
-        # Word splitting is wanted.
-        run 0 $line
-        says "usage: qsa $command"
-        says "  -h, --help "
-    done
-done
+has_help verify bench snapshot devices version
 for line in help --help -h "help help" "help -h"; do
     run 0 $line
     says "qsa COMMAND"

@@ -1,4 +1,4 @@
-# The program on a device: listed with what it promises, the strict lane and the recorded cases pass on it, a name that is
+# The program on a device: listed with what it promises, the checks and the recorded cases pass on it, a name that is
 # none is refused. Skipped, with the reason, where the program finds no device that it can use.
 . "$(dirname "$0")/../cli/expect.sh"
 
