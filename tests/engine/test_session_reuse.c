@@ -80,7 +80,7 @@ static qsa_reuse want(qsa_session *s, qsa_session *fresh, const int32_t *tokens,
 
 /* ---- how much is computed ---- */
 
-static void same_prompt_twice_computes_nothing(void **state) /* F65 */
+static void same_prompt_twice_computes_nothing(void **state)
 {
     (void)state;
     qsa_context *context = context_of(models[2], 1, 64), *other = context_of(models[2], 1, 100);
@@ -96,7 +96,7 @@ static void same_prompt_twice_computes_nothing(void **state) /* F65 */
     qsa_context_destroy(other);
 }
 
-static void next_turn_computes_what_is_new(void **state) /* F14 */
+static void next_turn_computes_what_is_new(void **state)
 {
     (void)state;
     qsa_context *context = context_of(models[2], 1, 512), *other = context_of(models[2], 1, 300);

@@ -94,7 +94,7 @@ static model_bytes read_all(const char *name)
 
 /* ---- going on ---- */
 
-static void loaded_session_goes_on_as_if_never_away(void **state) /* F01 */
+static void loaded_session_goes_on_as_if_never_away(void **state)
 {
     (void)state;
     static const size_t lengths[] = {1, 3, 64, 1000};
@@ -120,7 +120,7 @@ static void loaded_session_goes_on_as_if_never_away(void **state) /* F01 */
     }
 }
 
-static void index_is_as_long_as_k_and_v_after_a_long_suffix(void **state) /* F03 */
+static void index_is_as_long_as_k_and_v_after_a_long_suffix(void **state)
 {
     (void)state;
     enum { PREFIX = 2718, SUFFIX = 2052 };
@@ -142,7 +142,7 @@ static void index_is_as_long_as_k_and_v_after_a_long_suffix(void **state) /* F03
     qsa_context_destroy(other);
 }
 
-static void loaded_prompt_and_eight_more_computes_eight(void **state) /* F13 */
+static void loaded_prompt_and_eight_more_computes_eight(void **state)
 {
     (void)state;
     qsa_context *context = context_of(models[2], 1, 256, 1), *other = context_of(models[2], 1, 64, 1);
@@ -166,7 +166,7 @@ static void loaded_prompt_and_eight_more_computes_eight(void **state) /* F13 */
 }
 
 /* Three drafts, two of them rejected; then further back, to a checkpoint of the file. */
-static void loaded_session_can_be_rolled_back(void **state) /* F56 */
+static void loaded_session_can_be_rolled_back(void **state)
 {
     (void)state;
     qsa_context *context = context_of(models[3], 1, 256, 1), *other = context_of(models[3], 1, 100, 1);

@@ -36,7 +36,6 @@ static uint64_t fresh(const qsa_config *config, world_batch *batch, uint32_t dro
     return digest;
 }
 
-/* F35 */
 static void evicted_anywhere_equals_a_fresh_sequence(void **state)
 {
     (void)state;
@@ -64,7 +63,7 @@ static void evicted_anywhere_equals_a_fresh_sequence(void **state)
         }
 }
 
-/* F35: evict [0, 3) of 16, shift by -3: cut from the new anchor, rotated as before. */
+/* Evict [0, 3) of 16 and shift by -3: groups are cut from the new anchor, rotary positions stay. */
 static void evicted_and_shifted_keeps_its_rotary_positions(void **state)
 {
     (void)state;

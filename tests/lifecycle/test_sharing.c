@@ -61,7 +61,7 @@ static void only_the_last_page_is_copied_when_one_side_writes(void **state)
     life_end(l);
 }
 
-/* F21: a copy has the source's keys, whatever lay there before, and no write of one shows in the other. */
+/* A copy has the source's keys, whatever its pages held before; neither sees what the other writes. */
 static void a_copy_is_the_source_and_independent(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void a_copy_is_the_source_and_independent(void **state)
     life_end(l);
 }
 
-/* F20, F23, F27: lengths of one do not disturb another; removal and reordering leave the rest alone. */
+/* The length of one sequence does not affect another; neither does closing or reordering sequences. */
 static void lengths_of_two_sequences_move_apart(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void move_pages(qsa_cache *cache, uint32_t a, uint32_t b)
     }
 }
 
-/* F93, F63: pages anywhere in the pool, the last one included. */
+/* Pages move anywhere in the pool, to its last page too. */
 static void a_thousand_page_moves_change_nothing(void **state)
 {
     (void)state;
@@ -184,8 +184,8 @@ static void compact_puts_sequences_in_order(void **state)
     life_end(l);
 }
 
-/* F105, F106: two sequences hold a token at every position, appended in turn, in either order, with and without a
- * shared prefix: each is as if it were alone. */
+/* Two sequences have a token at every position, appended in turn, in either order, with and without a shared prefix:
+ * each is as if it were alone. */
 static void sequences_at_the_same_positions_do_not_mix(void **state)
 {
     (void)state;

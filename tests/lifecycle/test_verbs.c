@@ -604,7 +604,7 @@ static bool has_row(const char *symbol)
     return false;
 }
 
-/* F02: an operation that somebody adds, and nobody writes down. */
+/* Somebody adds a verb without a row in the table. */
 static void a_new_verb_without_a_row_fails(void **state)
 {
     (void)state;

@@ -45,7 +45,7 @@ static qsa_seq fed(qsa_cache *cache, world_batch *batch, uint32_t n)
     return seq;
 }
 
-/* F01, F03, F07, F56: lengths on both sides of the cut; the target is poisoned and held another sequence before. */
+/* At lengths on both sides of the cut, into a poisoned target that held another sequence before. */
 static void what_follows_a_hand_over_is_what_follows_without(void **state)
 {
     (void)state;
@@ -107,7 +107,6 @@ static bool a_zeroed_index_shows(const qsa_config *config, uint32_t n)
     return differs;
 }
 
-/* F07 */
 static void a_zeroed_index_shows_above_the_cut_and_not_below(void **state)
 {
     (void)state;
@@ -118,8 +117,7 @@ static void a_zeroed_index_shows_above_the_cut_and_not_below(void **state)
     assert_true(a_zeroed_index_shows(&config, 4099));
 }
 
-/* F05, F26: every layer has K, V, raw keys and triples of exactly the tokens, no padding, and a pooled key per group.
- */
+/* Triples and, in every layer, K, V and raw keys of exactly the tokens, without padding; one pooled key per group. */
 static void the_parts_of_a_snapshot_are_complete(void **state)
 {
     (void)state;
@@ -152,7 +150,7 @@ static void the_parts_of_a_snapshot_are_complete(void **state)
     }
 }
 
-/* F44: triples of an image survive, and so do pooled keys. */
+/* The triples of an image survive, and so do its pooled keys. */
 static void triples_of_an_image_survive(void **state)
 {
     (void)state;
@@ -182,8 +180,8 @@ static void triples_of_an_image_survive(void **state)
     world_batch_close(&batch);
 }
 
-/* F11: many checkpoints of one growing sequence are forks; they hold the pages once, and dropping some, newest first,
- * leaves the others whole. */
+/* Checkpoints of a growing sequence are forks: they reference its pages without copying them, and closing some, newest
+ * first, leaves the others intact. */
 static void checkpoints_share_their_history(void **state)
 {
     (void)state;
@@ -213,7 +211,8 @@ static void checkpoints_share_their_history(void **state)
     world_batch_close(&batch);
 }
 
-/* F15: a damaged record beside a live sequence; both it and a fresh sequence in the freed pages go on as if alone. */
+/* A damaged snapshot is refused beside a live sequence. That sequence, and a new one in the freed pages, go on as if
+ * alone. */
 static void a_refused_record_leaves_no_trace_in_what_follows(void **state)
 {
     (void)state;

@@ -227,7 +227,7 @@ static void the_status_of_a_writer_comes_back(void **state)
     leave(s);
 }
 
-/* F06: what the target's memory held before shows nowhere. */
+/* No result depends on what the target's memory held before. */
 static void a_poisoned_target_gives_the_same_results(void **state)
 {
     (void)state;

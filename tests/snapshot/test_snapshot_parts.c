@@ -104,7 +104,7 @@ static void a_sealed_snapshot_without_changes_is_read(void **state)
     clear(&d);
 }
 
-/* F10, F08: every part has as many rows as the others, or the file is refused, however short it is. */
+/* A part with another number of rows than the others is refused, however short the file is. */
 static void parts_of_different_length_are_refused_by_name(void **state)
 {
     (void)state;
@@ -130,8 +130,8 @@ static void parts_of_different_length_are_refused_by_name(void **state)
     }
 }
 
-/* F01, F02, F05, F08: K and V without their index, of any layer, are no snapshot; at 8 tokens, where a wrong index
- * could not show, as at 40. */
+/* A snapshot that lacks the index of any layer is refused: at 40 tokens, and at 8, where a wrong index changes no
+ * output. */
 static void a_missing_part_is_refused_by_name(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void a_missing_part_is_refused_by_name(void **state)
             }
 }
 
-/* F16: rows and bytes of every section, checksums right. */
+/* Wrong rows and bytes in the head of every section, under correct checksums. */
 static void hostile_lengths_are_refused(void **state)
 {
     (void)state;
