@@ -5,6 +5,7 @@
 #include "base/splitmix64.h"
 #include "ops/ops.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -218,7 +219,11 @@ qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *
         *out_token = largest_id(logits, sampler->vocabulary);
         return QSA_OK;
     }
+    fenv_t callers; /* another rounding mode must not choose another token */
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV);
     begin_order(sampler, logits);
     *out_token = choose(sampler, keep_top_p_min_p(sampler, keep_top_k(sampler)));
+    fesetenv(&callers);
     return QSA_OK;
 }

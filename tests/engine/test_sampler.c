@@ -6,6 +6,7 @@
 #include "base/splitmix64.h"
 #include "support.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,26 @@ static void state_can_be_saved_and_put_back(void **state)
     assert_int_equal(qsa_sampler_state(sampler), qsa_sampler_state(other));
     qsa_sampler_destroy(sampler);
     qsa_sampler_destroy(other);
+}
+
+/* The second token weighs what min_p asks for, to the last bits: rounded upward throughout it would weigh too little.
+ */
+static void rounding_mode_of_the_host_chooses_no_token(void **state)
+{
+    (void)state;
+    const float logits[] = {0, -0x1.08fe96p+3f};
+    qsa_sampler_options options = options_at(12960592 * 0x1p-20f);
+    options.min_p = 131 / 256.0f;
+    qsa_sampler *sampler = make(&options, COUNT(logits));
+    int counts[2] = {0};
+    for (size_t i = 0; i < 100; i++) {
+        fesetround(FE_UPWARD);
+        const int32_t token = next(sampler, logits);
+        fesetround(FE_TONEAREST);
+        counts[token]++;
+    }
+    assert_true(counts[1] > 0);
+    qsa_sampler_destroy(sampler);
 }
 
 static void temperature_scales_the_logits(void **state)
@@ -337,6 +358,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_takes_the_largest_and_of_equal_ones_the_lowest_id),
+        cmocka_unit_test(rounding_mode_of_the_host_chooses_no_token),
         cmocka_unit_test(random_numbers_are_those_of_splitmix64),
         cmocka_unit_test(state_can_be_saved_and_put_back),
         cmocka_unit_test(temperature_scales_the_logits),
