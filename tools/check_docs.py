@@ -4,8 +4,7 @@
 
 usage: check_docs.py [FILE ...]        default: every *.md of the tree, and the manual
 
-Text in ``` fences is not read. Checked are
-- links [..](..) to files;
+Text in ``` fences is not read. Checked are links [..](..) to files, and
 - `names` in backticks: a file by the end of its path, a folder by its path, a name with an underscore by its occurrence in
   the sources;
 - words that begin with a folder of the tree, like tests/unit; in TESTING.md also unit/test_select and test_select;
