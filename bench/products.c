@@ -378,7 +378,7 @@ static void experts(qsa_format format)
         size_t inner = down ? 640 : 2560;
         if (inner % qsa_format_find(format)->block_weights != 0)
             continue;
-        bench_case *c = make_case(format, down ? 2560 : 640, inner, 512, 512, THREADS);
+        bench_case *c = make_case(format, down ? 2560 : 640, inner, 512, 512, 1);
         double us, ggml;
         race(c, &us, &ggml);
         printf("  %7.1f %7.1f  %5.2f", giga(c, us), giga(c, ggml), ggml / us);
@@ -418,7 +418,7 @@ static const part parts[] = {
     {"dense", "4096 x 2560, 512 columns, one thread: GFLOP/s ours, ggml; ggml's time / ours", dense},
     {"columns", "1024 x 2560, 2 4 8 16 32 64 128 columns, one thread: GFLOP/s ours (ggml's time / ours)", few_columns},
     {"experts",
-     "512 experts of 640 x 2560, then of 2560 x 640, ten chosen, 512 tokens, two threads: GFLOP/s ours, mul_mat_id; "
+     "512 experts of 640 x 2560, then of 2560 x 640, ten chosen, 512 tokens, one thread: GFLOP/s ours, mul_mat_id; "
      "its time / ours",
      experts},
     {"one", "one column, 512 MiB, two threads: GB/s ours, ggml, reading; reading's time / ours, ggml's / ours",

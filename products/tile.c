@@ -42,7 +42,7 @@ static pairs pairs_of(const qsa_product *p, size_t expert, size_t column_tile)
     return (pairs){begin, least(last, begin + QSA_TILE_COLUMNS)};
 }
 
-/* Tile t, its weights' end not yet known. */
+/* Tile t. */
 static qsa_tile tile_of(const qsa_product *p, size_t t, const uint32_t *identity)
 {
     cut c = cut_of(p);
@@ -74,17 +74,26 @@ static qsa_tile tile_of(const qsa_product *p, size_t t, const uint32_t *identity
     return tile;
 }
 
+static const uint8_t *end_of_rows(const qsa_tile *tile)
+{
+    return tile->weights + tile->rows * tile->row_bytes;
+}
+
 void qsa_for_tiles(const qsa_product *product, size_t begin, size_t end, qsa_tile_fn *multiply)
 {
     uint32_t identity[QSA_TILE_COLUMNS];
     for (uint32_t i = 0; i < QSA_TILE_COLUMNS; i++)
         identity[i] = i;
     qsa_float_env saved = qsa_float_env_enter();
+    qsa_tile tile, next = begin < end ? tile_of(product, begin, identity) : (qsa_tile){.columns = 0};
     for (size_t t = begin; t < end; t++) {
-        qsa_tile tile = tile_of(product, t, identity);
+        tile = next;
+        next = t + 1 < end ? tile_of(product, t + 1, identity) : (qsa_tile){.columns = 0};
         if (tile.columns == 0)
             continue;
-        tile.end = tile.weights + tile.rows * tile.row_bytes;
+        tile.end = end_of_rows(&tile);
+        if (next.columns > 0 && next.weights == tile.end)
+            tile.end = end_of_rows(&next);
         multiply(&tile);
     }
     qsa_float_env_leave(saved);

@@ -9,7 +9,7 @@
 
 /* The columns of a tile at most. Their sums with 32 rows fill a level 1 cache, and their blocks at the usual widths
  * stay in level 2 from tile to tile. */
-enum { QSA_TILE_COLUMNS = 256 };
+enum { QSA_TILE_COLUMNS = 128 };
 
 /* Rows of one matrix times some columns. */
 typedef struct qsa_tile {
@@ -17,7 +17,7 @@ typedef struct qsa_tile {
     qsa_format format;
     const uint8_t *weights; /* [rows][row_bytes] */
     size_t row_bytes, rows, inner;
-    const uint8_t *end;            /* of the weights that this call will need: beyond it nothing is prefetched */
+    const uint8_t *end;            /* of the weights that this tile and the next need: what may be prefetched */
     const qsa_column_block *block; /* [inner / 32][block_count] */
     size_t block_count;
     const float *values; /* [block_count][stride] */
