@@ -211,9 +211,10 @@ static void unpack_iq4_xs(const uint8_t *p, size_t j, qsa_run *out)
 
 /* ---- Code books: a number of some bits stands for 4 or 8 weights ---- */
 
-static const int8_t levels_iq2[4] = {8, 25, 43, 0};
-static const int8_t levels_iq3_xxs[8] = {4, 12, 20, 28, 36, 44, 52, 62};
-static const int8_t levels_iq3_s[8] = {1, 3, 5, 7, 9, 11, 13, 15};
+const int8_t qsa_levels_iq2[16] = {8, 25, 43};
+const int8_t qsa_levels_iq3_xxs[16] = {4, 12, 20, 28, 36, 44, 52, 62};
+const int8_t qsa_levels_iq3_s[16] = {1, 3, 5, 7, 9, 11, 13, 15};
+const int8_t qsa_levels_iq1[16] = {-8, 0, 8};
 
 /* The signs of 8 weights: seven are stored, the eighth makes the number of minus signs even. */
 static uint8_t eight_signs(uint32_t seven)
@@ -232,10 +233,10 @@ static int8_t with_sign(int8_t level, uint8_t signs, size_t i)
 static void eight_of_iq2(uint16_t entry, uint8_t signs, int8_t *out)
 {
     for (size_t i = 0; i < 8; i++)
-        out[i] = with_sign(levels_iq2[entry >> (2 * i) & 3], signs, i);
+        out[i] = with_sign(qsa_levels_iq2[entry >> (2 * i) & 3], signs, i);
 }
 
-static void four_of_iq3(uint16_t entry, const int8_t levels[8], uint8_t signs, int8_t *out)
+static void four_of_iq3(uint16_t entry, const int8_t levels[16], uint8_t signs, int8_t *out)
 {
     for (size_t i = 0; i < 4; i++)
         out[i] = with_sign(levels[entry >> (3 * i) & 7], signs, i);
@@ -282,7 +283,7 @@ static void unpack_iq3_xxs(const uint8_t *p, size_t j, qsa_run *out)
     uint32_t signs = u32_at(p + 66 + 4 * j);
     for (size_t g = 0; g < 8; g++) {
         uint8_t eight = eight_signs(signs >> (7 * (g / 2)) & 127);
-        four_of_iq3(qsa_grid_iq3_xxs[p[2 + 8 * j + g]], levels_iq3_xxs, (uint8_t)(eight >> (g % 2 * 4)),
+        four_of_iq3(qsa_grid_iq3_xxs[p[2 + 8 * j + g]], qsa_levels_iq3_xxs, (uint8_t)(eight >> (g % 2 * 4)),
                     out->w + 4 * g);
     }
     set_scale(out, 2.0f * odd_eighths(f16_at(p), signs >> 28), 0.0f);
@@ -293,7 +294,7 @@ static void unpack_iq3_s(const uint8_t *p, size_t j, qsa_run *out)
     for (size_t g = 0; g < 8; g++) {
         int high = p[66 + j] >> g & 1;
         uint8_t signs = (uint8_t)(p[74 + 4 * j + g / 2] >> (g % 2 * 4));
-        four_of_iq3(qsa_grid_iq3_s[p[2 + 8 * j + g] | high << 8], levels_iq3_s, signs, out->w + 4 * g);
+        four_of_iq3(qsa_grid_iq3_s[p[2 + 8 * j + g] | high << 8], qsa_levels_iq3_s, signs, out->w + 4 * g);
     }
     set_scale(out, 8.0f * odd_eighths(f16_at(p), p[106 + j / 2] >> (j % 2 * 4) & 15), 0.0f);
 }
@@ -302,7 +303,7 @@ static void unpack_iq3_s(const uint8_t *p, size_t j, qsa_run *out)
 static void eight_of_iq1(uint16_t entry, bool down, int8_t *out)
 {
     for (size_t i = 0; i < 8; i++)
-        out[i] = (int8_t)(8 * ((entry >> (2 * i) & 3) - 1) + (down ? -1 : 1));
+        out[i] = (int8_t)(qsa_levels_iq1[entry >> (2 * i) & 3] + (down ? -1 : 1));
 }
 
 static void unpack_iq1_s(const uint8_t *p, size_t j, qsa_run *out)

@@ -26,8 +26,10 @@ typedef struct qsa_format_row {
     qsa_unpack_fn *unpack; /* NULL: floats */
 } qsa_format_row;
 
-/* What the codes of iq4_nl and iq4_xs, and of mxfp4 and nvfp4, stand for (the latter doubled). */
+/* What codes stand for: of iq4_nl and iq4_xs; of mxfp4 and nvfp4, doubled; of the code books, those of iq1 times eight.
+ */
 extern const int8_t qsa_levels_iq4[16], qsa_levels_fp4[16];
+extern const int8_t qsa_levels_iq2[16], qsa_levels_iq3_xxs[16], qsa_levels_iq3_s[16], qsa_levels_iq1[16];
 
 /* NULL: no such format. */
 const qsa_format_row *qsa_format_row_of(uint32_t gguf_type);

@@ -4,9 +4,9 @@
  *   GROUPS                          vectors of rows in a panel of integers
  *   FLOAT_ROWS, FLOAT_COLUMNS       rows and columns whose sums are in registers
  *   IN_REGISTER(x)
- *   rows, rows_at, row_at           LANES rows and where each begins
+ *   rows, rows_at                   LANES rows and where they begin
  *   load_4_words, load_8_words, load_word, load_f16      bytes of all rows, rows in lanes
- *   low_f16, high_f16, to_floats, look_up, spread_bits   parts of words
+ *   low_f16, high_f16, to_floats, look_up, spread_bits, gather   parts of words
  *   pack_signed, dot                weights as the instruction set wants them, and their sums
  *   multiply_add, splat, store, prefetch
  *   load_f32s, load_f16s, load_bf16s, add_halves, add_halves_rows   floats
@@ -28,6 +28,7 @@
 #endif
 
 typedef uint32_t words __attribute__((vector_size(4 * LANES)));
+typedef uint8_t bytes __attribute__((vector_size(4 * LANES)));
 typedef int32_t integers __attribute__((vector_size(4 * LANES)));
 typedef float floats __attribute__((vector_size(4 * LANES)));
 

@@ -7,6 +7,7 @@
 #include "products/tile.h"
 
 #include "base/elementary.h"
+#include "products/grids.h"
 
 #include <immintrin.h>
 
@@ -35,11 +36,6 @@ INLINE const uint8_t *row(const rows *r, int l, int i, size_t offset)
 {
     size_t step = i == 0 ? 0 : i == 1 ? r->stride : i == 2 ? 2 * r->stride : r->stride3;
     return r->half[l] + step + offset;
-}
-
-INLINE const uint8_t *row_at(const rows *r, size_t i)
-{
-    return row(r, (int)(i / 4), (int)(i % 4), 0);
 }
 
 INLINE __m128i load16(const uint8_t *p)
@@ -126,15 +122,20 @@ INLINE words look_up(const int8_t table[16], words nibbles)
     return (words)_mm256_shuffle_epi8(t, (__m256i)nibbles);
 }
 
-/* Bit 4 j + i of a word becomes bit `to` of byte i. */
-INLINE words spread_bits(words bits, int j, int to)
+/* Bit 4 j + i of a word in all bits of byte i. */
+INLINE words spread_bits(words bits, int j)
 {
     int byte = j / 2, first = 1 << (j % 2 * 4);
     __m256i index = _mm256_broadcastsi128_si256(
         _mm_setr_epi32(0x01010101 * byte, 0x01010101 * (byte + 4), 0x01010101 * (byte + 8), 0x01010101 * (byte + 12)));
     __m256i mask = _mm256_set1_epi32((int)((uint32_t)first * 0x08040201u));
-    __m256i spread = _mm256_and_si256(_mm256_shuffle_epi8((__m256i)bits, index), mask);
-    return (words)_mm256_cmpeq_epi8(spread, mask) & 0x01010101u << to;
+    return (words)_mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8((__m256i)bits, index), mask), mask);
+}
+
+/* table[index]; the number after it is read too. */
+INLINE words gather(const uint16_t *table, words index)
+{
+    return (words)_mm256_i32gather_epi32((const int *)(const void *)table, (__m256i)index, 2) & 0xffff;
 }
 
 /* ---- Sums ---- */

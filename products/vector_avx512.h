@@ -6,6 +6,7 @@
 #include "products/tile.h"
 
 #include "base/elementary.h"
+#include "products/grids.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -38,11 +39,6 @@ INLINE const uint8_t *row(const rows *r, int l, int i, size_t offset)
 {
     size_t step = i == 0 ? 0 : i == 1 ? r->stride : i == 2 ? 2 * r->stride : r->stride3;
     return r->quarter[l] + step + offset;
-}
-
-INLINE const uint8_t *row_at(const rows *r, size_t i)
-{
-    return row(r, (int)(i / 4), (int)(i % 4), 0);
 }
 
 INLINE __m128i load16(const uint8_t *p)
@@ -157,15 +153,20 @@ INLINE words look_up(const int8_t table[16], words nibbles)
     return (words)_mm512_shuffle_epi8(t, (__m512i)nibbles);
 }
 
-/* Bit 4 j + i of a word becomes bit `to` of byte i. */
-INLINE words spread_bits(words bits, int j, int to)
+/* Bit 4 j + i of a word in all bits of byte i. */
+INLINE words spread_bits(words bits, int j)
 {
     int byte = j / 2, first = 1 << (j % 2 * 4);
     __m512i index = _mm512_broadcast_i32x4(
         _mm_setr_epi32(0x01010101 * byte, 0x01010101 * (byte + 4), 0x01010101 * (byte + 8), 0x01010101 * (byte + 12)));
     __m512i mask = _mm512_set1_epi32((int)((uint32_t)first * 0x08040201u));
-    __mmask64 set = _mm512_test_epi8_mask(_mm512_shuffle_epi8((__m512i)bits, index), mask);
-    return (words)_mm512_maskz_set1_epi8(set, (char)(1 << to));
+    return (words)_mm512_movm_epi8(_mm512_test_epi8_mask(_mm512_shuffle_epi8((__m512i)bits, index), mask));
+}
+
+/* table[index]; the number after it is read too. */
+INLINE words gather(const uint16_t *table, words index)
+{
+    return (words)_mm512_i32gather_epi32((__m512i)index, table, 2) & 0xffff;
 }
 
 /* ---- Sums ----

@@ -7,6 +7,7 @@
 #include "products/tile.h"
 
 #include "base/elementary.h"
+#include "products/grids.h"
 
 #include <arm_neon.h>
 
@@ -99,13 +100,18 @@ INLINE words look_up(const int8_t table[16], words nibbles)
     return (words)vqtbl1q_s8(vld1q_s8(table), (uint8x16_t)nibbles);
 }
 
-/* Bit 4 j + i of a word becomes bit `to` of byte i. */
-INLINE words spread_bits(words bits, int j, int to)
+/* Bit 4 j + i of a word in all bits of byte i. */
+INLINE words spread_bits(words bits, int j)
 {
     words index = (words){0x00000000, 0x04040404, 0x08080808, 0x0c0c0c0c} + 0x01010101u * (uint32_t)(j / 2);
     words mask = (words){0} + 0x08040201u * (uint32_t)(1 << (j % 2 * 4));
-    uint8x16_t spread = vqtbl1q_u8((uint8x16_t)bits, (uint8x16_t)index);
-    return (words)vtstq_u8(spread, (uint8x16_t)mask) & 0x01010101u << to;
+    return (words)vtstq_u8(vqtbl1q_u8((uint8x16_t)bits, (uint8x16_t)index), (uint8x16_t)mask);
+}
+
+/* table[index] */
+INLINE words gather(const uint16_t *table, words index)
+{
+    return (words){table[index[0]], table[index[1]], table[index[2]], table[index[3]]};
 }
 
 /* ---- Sums: weights are packed as signed bytes ---- */
