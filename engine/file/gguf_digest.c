@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "file/gguf_file.h"
 #include "file/gguf_shard.h"
+
+#include <assert.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 enum { SAMPLES = 4, SAMPLE_BYTES = 4096, WHOLE_BYTES = SAMPLES * SAMPLE_BYTES };
 
-/* Keys and tensor infos as they stand in the file, and how long it is. */
+/* The file's length, and its header (keys and tensor infos) byte for byte. */
 static void add_header(XXH3_state_t *hash, const gguf_shard *shard)
 {
     const uint64_t bytes = shard->bytes;
@@ -15,7 +18,7 @@ static void add_header(XXH3_state_t *hash, const gguf_shard *shard)
     XXH3_64bits_update(hash, shard->data, header < shard->bytes ? header : shard->bytes);
 }
 
-/* The first and the last bytes, and as many between them; all of a small tensor. */
+/* SAMPLES pieces, evenly spaced from the first byte to the last; a small tensor in full. */
 static void add_tensor(XXH3_state_t *hash, const gguf_file_tensor *tensor)
 {
     const uint8_t *data = tensor->data;
@@ -32,6 +35,7 @@ static void add_tensor(XXH3_state_t *hash, const gguf_file_tensor *tensor)
 
 uint64_t gguf_file_digest(const gguf_file *file)
 {
+    assert(file != NULL && file->shard_count > 0);
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
     for (uint32_t i = 0; i < file->shard_count; i++)

@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shards become one file: their number and names, and one list of tensors. */
+/* Joins shards into one file: their count and names, and one list of all tensors. */
 #define _POSIX_C_SOURCE 200809L
 #include "file/gguf_file.h"
 
 #include "base/error.h"
 #include "file/gguf_shard.h"
+
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What a shard says about the whole. */
+/* What a shard says about the split file. */
 typedef struct split {
     uint32_t number, count;
     bool has_tensors;
-    uint32_t tensors; /* of all shards together */
+    uint32_t tensors; /* in all shards */
 } split;
 
 static const char KEY_NUMBER[] = "split.no", KEY_COUNT[] = "split.count", KEY_TENSORS[] = "split.tensors.count";
 
 enum { MAX_SHARDS = 65535 /* split.count is a u16 */ };
 
-/* A file without these keys is whole. */
-static qsa_status read_split(const gguf_shard *shard, split *out_split)
+/* A file without these keys is not split. */
+static qsa_status read_split(gguf_shard *shard, split *out_split)
 {
+    const gguf_file alone = {.shards = shard, .shard_count = 1}; /* so that the getters read this shard's keys */
     split s = {.count = 1};
-    if (gguf_shard_has(shard, KEY_COUNT))
-        ENGINE_TRY(gguf_shard_u32(shard, KEY_COUNT, &s.count));
-    if (gguf_shard_has(shard, KEY_NUMBER))
-        ENGINE_TRY(gguf_shard_u32(shard, KEY_NUMBER, &s.number));
-    s.has_tensors = gguf_shard_has(shard, KEY_TENSORS);
+    if (gguf_file_has(&alone, KEY_COUNT))
+        ENGINE_TRY(gguf_file_u32(&alone, KEY_COUNT, &s.count));
+    if (gguf_file_has(&alone, KEY_NUMBER))
+        ENGINE_TRY(gguf_file_u32(&alone, KEY_NUMBER, &s.number));
+    s.has_tensors = gguf_file_has(&alone, KEY_TENSORS);
     if (s.has_tensors)
-        ENGINE_TRY(gguf_shard_u32(shard, KEY_TENSORS, &s.tensors));
+        ENGINE_TRY(gguf_file_u32(&alone, KEY_TENSORS, &s.tensors));
     if (s.count < 1 || s.count > MAX_SHARDS)
         return engine_fail(QSA_E_FORMAT, "%s: %s is %" PRIu32 ", expected 1 to %d", shard->name, KEY_COUNT, s.count,
                            MAX_SHARDS);
@@ -54,9 +57,10 @@ static void format_suffix(char *suffix, uint32_t number, uint32_t count)
     snprintf(suffix, SUFFIX_BYTES, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf", number + 1, count);
 }
 
-/* The name of another shard of the same file, the caller's to free. */
+/* The name of shard `number` of the file whose first shard is `first`. The caller frees it. */
 static qsa_status shard_name(const char *first, uint32_t number, uint32_t count, char **out_name)
 {
+    assert(number < count && count <= MAX_SHARDS);
     char own[SUFFIX_BYTES], other[SUFFIX_BYTES];
     format_suffix(own, 0, count);
     format_suffix(other, number, count);
@@ -74,7 +78,7 @@ static qsa_status shard_name(const char *first, uint32_t number, uint32_t count,
 
 /* ---- the other shards ---- */
 
-static qsa_status check_shard(const gguf_shard *shard, uint32_t number, const split *whole)
+static qsa_status check_shard(gguf_shard *shard, uint32_t number, const split *whole)
 {
     split own = {0};
     ENGINE_TRY(read_split(shard, &own));
@@ -92,6 +96,7 @@ static qsa_status check_shard(const gguf_shard *shard, uint32_t number, const sp
 
 static qsa_status open_other_shard(gguf_file *file, uint32_t number, const split *whole)
 {
+    assert(number == file->shard_count && number < whole->count);
     char *name = NULL;
     ENGINE_TRY(shard_name(file->shards[0].name, number, whole->count, &name));
     gguf_shard *shard = &file->shards[number];
@@ -171,8 +176,8 @@ static qsa_status complete(gguf_file *file, bool is_memory)
         return engine_fail(QSA_E_FORMAT, "%s: is shard %" PRIu32 " of %" PRIu32 "; open the first one", name,
                            whole.number + 1, whole.count);
     if (whole.count > 1 && is_memory)
-        return engine_fail(QSA_E_FORMAT, "%s: is one of %" PRIu32 " shards, and has no others beside it", name,
-                           whole.count);
+        return engine_fail(QSA_E_FORMAT, "%s: is one of %" PRIu32 " shards; a split file cannot be opened from memory",
+                           name, whole.count);
     if (whole.count > 1)
         ENGINE_TRY(open_other_shards(file, &whole));
     ENGINE_TRY(collect_tensors(file));
@@ -237,7 +242,7 @@ void gguf_file_close(gguf_file *file)
     free(file);
 }
 
-/* ---- what it holds ---- */
+/* ---- contents ---- */
 
 uint32_t gguf_file_shards(const gguf_file *file)
 {
@@ -259,6 +264,7 @@ const char *gguf_file_name(const gguf_file *file)
 
 const gguf_file_tensor *gguf_file_find(const gguf_file *file, const char *name)
 {
+    assert(file != NULL && name != NULL);
     gguf_file_tensor wanted = {.name = name};
     return bsearch(&wanted, file->tensors, file->tensor_count, sizeof wanted, compare_names);
 }
@@ -284,6 +290,7 @@ uint64_t gguf_file_tensor_elements(const gguf_file_tensor *tensor)
 /* Row by row: some of ggml's conversions count blocks in an int. */
 void gguf_file_dequantise(const gguf_file_tensor *tensor, float *out_values)
 {
+    assert(tensor->data != NULL && out_values != NULL);
     if (tensor->type == GGML_TYPE_F32) {
         memcpy(out_values, tensor->data, tensor->bytes);
         return;

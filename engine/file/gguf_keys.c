@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The typed getters. ggml's own abort when they are asked for another type than the file has, so they are only reached
- * after the type was looked at. */
+/* ggml's getters abort if the type is not the one the file has. So the type is checked before they are called. */
+#include "file/gguf_keys.h"
+
 #include "base/error.h"
 #include "file/gguf_shard.h"
+
+#include <assert.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,14 +15,16 @@ typedef struct entry {
     const gguf_shard *shard;
     const char *key;
     int64_t id;
-    enum gguf_type type; /* of the elements, if it is an array */
+    enum gguf_type type; /* of an array: of its elements */
     bool is_array;
-    const void *values; /* NULL: strings */
-    size_t n;           /* 1 if it is no array */
+    const void *values; /* [n]; NULL: strings */
+    size_t n;           /* 1 if not an array */
 } entry;
 
-static bool find(const gguf_shard *shard, const char *key, entry *out_entry)
+static bool find(const gguf_file *file, const char *key, entry *out_entry)
 {
+    assert(file->shard_count > 0 && key != NULL);
+    const gguf_shard *shard = &file->shards[0];
     int64_t id = gguf_find_key(shard->gguf, key);
     if (id < 0)
         return false;
@@ -40,35 +45,35 @@ static qsa_status fail_type(const entry *e, const char *wanted)
                        e->is_array ? "an array of " : "", gguf_type_name(e->type), wanted);
 }
 
-static qsa_status find_or_fail(const gguf_shard *shard, const char *key, entry *out_entry)
+static qsa_status find_or_fail(const gguf_file *file, const char *key, entry *out_entry)
 {
-    if (find(shard, key, out_entry))
+    if (find(file, key, out_entry))
         return QSA_OK;
-    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is missing", shard->name, key);
+    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is missing", file->shards[0].name, key);
 }
 
-static qsa_status find_value(const gguf_shard *shard, const char *key, const char *wanted, entry *out_entry)
+static qsa_status find_value(const gguf_file *file, const char *key, const char *wanted, entry *out_entry)
 {
-    ENGINE_TRY(find_or_fail(shard, key, out_entry));
+    ENGINE_TRY(find_or_fail(file, key, out_entry));
     if (out_entry->is_array)
         return fail_type(out_entry, wanted);
     return QSA_OK;
 }
 
-static qsa_status find_array(const gguf_shard *shard, const char *key, const char *wanted, size_t n, entry *out_entry)
+static qsa_status find_array(const gguf_file *file, const char *key, const char *wanted, size_t n, entry *out_entry)
 {
-    ENGINE_TRY(find_or_fail(shard, key, out_entry));
+    ENGINE_TRY(find_or_fail(file, key, out_entry));
     if (!out_entry->is_array)
         return fail_type(out_entry, wanted);
     if (out_entry->n != n)
-        return engine_fail(QSA_E_FORMAT, "%s: key '%s' has %zu elements, expected %zu", shard->name, key, out_entry->n,
-                           n);
+        return engine_fail(QSA_E_FORMAT, "%s: key '%s' has %zu elements, expected %zu", file->shards[0].name, key,
+                           out_entry->n, n);
     return QSA_OK;
 }
 
 /* ---- elements ---- */
 
-/* An integer of any of the file's types: the low 64 bits, and whether they mean a negative number. */
+/* An integer of any GGUF type: its two's complement bits, sign-extended to 64, and its sign. */
 typedef struct integer {
     uint64_t bits;
     bool is_negative;
@@ -79,11 +84,12 @@ static integer signed_integer(int64_t value)
     return (integer){.bits = (uint64_t)value, .is_negative = value < 0};
 }
 
-/* Element i as TYPE; ggml keeps arrays as plain bytes. */
+/* Element i as TYPE; ggml stores arrays as raw bytes. */
 #define ELEMENT(TYPE, e, i) (((const TYPE *)(e)->values)[i])
 
 static bool integer_at(const entry *e, size_t i, integer *out_value)
 {
+    assert(i < e->n);
     switch (e->type) {
     case GGUF_TYPE_UINT8:
         *out_value = (integer){.bits = ELEMENT(uint8_t, e, i)};
@@ -173,60 +179,51 @@ static qsa_status f32_at(const entry *e, float *out_value)
 
 static qsa_status bool_at(const entry *e, size_t i, bool *out_value)
 {
+    assert(i < e->n);
     if (e->type != GGUF_TYPE_BOOL)
         return fail_type(e, "bool");
     *out_value = ELEMENT(int8_t, e, i) != 0;
     return QSA_OK;
 }
 
-/* ---- the interface ---- */
-
-bool gguf_shard_has(const gguf_shard *shard, const char *key)
-{
-    return gguf_find_key(shard->gguf, key) >= 0;
-}
-
-qsa_status gguf_shard_u32(const gguf_shard *shard, const char *key, uint32_t *out_value)
-{
-    entry e = {0};
-    ENGINE_TRY(find_value(shard, key, "an unsigned integer of 32 bits", &e));
-    return u32_at(&e, 0, out_value);
-}
+/* ---- getters ---- */
 
 bool gguf_file_has(const gguf_file *file, const char *key)
 {
-    return gguf_shard_has(&file->shards[0], key);
+    return gguf_find_key(file->shards[0].gguf, key) >= 0;
 }
 
 bool gguf_file_is_array(const gguf_file *file, const char *key)
 {
     entry e = {0};
-    return find(&file->shards[0], key, &e) && e.is_array;
+    return find(file, key, &e) && e.is_array;
 }
 
 qsa_status gguf_file_u32(const gguf_file *file, const char *key, uint32_t *out_value)
 {
-    return gguf_shard_u32(&file->shards[0], key, out_value);
+    entry e = {0};
+    ENGINE_TRY(find_value(file, key, "an unsigned integer of 32 bits", &e));
+    return u32_at(&e, 0, out_value);
 }
 
 qsa_status gguf_file_f32(const gguf_file *file, const char *key, float *out_value)
 {
     entry e = {0};
-    ENGINE_TRY(find_value(&file->shards[0], key, "a finite f32", &e));
+    ENGINE_TRY(find_value(file, key, "a finite f32", &e));
     return f32_at(&e, out_value);
 }
 
 qsa_status gguf_file_bool(const gguf_file *file, const char *key, bool *out_value)
 {
     entry e = {0};
-    ENGINE_TRY(find_value(&file->shards[0], key, "bool", &e));
+    ENGINE_TRY(find_value(file, key, "bool", &e));
     return bool_at(&e, 0, out_value);
 }
 
 qsa_status gguf_file_string(const gguf_file *file, const char *key, const char **out_value)
 {
     entry e = {0};
-    ENGINE_TRY(find_value(&file->shards[0], key, "a string", &e));
+    ENGINE_TRY(find_value(file, key, "a string", &e));
     if (e.type != GGUF_TYPE_STRING)
         return fail_type(&e, "a string");
     *out_value = gguf_get_val_str(e.shard->gguf, e.id);
@@ -236,7 +233,7 @@ qsa_status gguf_file_string(const gguf_file *file, const char *key, const char *
 qsa_status gguf_file_length(const gguf_file *file, const char *key, size_t *out_n)
 {
     entry e = {0};
-    ENGINE_TRY(find_or_fail(&file->shards[0], key, &e));
+    ENGINE_TRY(find_or_fail(file, key, &e));
     if (!e.is_array)
         return fail_type(&e, "an array");
     *out_n = e.n;
@@ -246,7 +243,7 @@ qsa_status gguf_file_length(const gguf_file *file, const char *key, size_t *out_
 qsa_status gguf_file_bools(const gguf_file *file, const char *key, bool *out_values, size_t n)
 {
     entry e = {0};
-    ENGINE_TRY(find_array(&file->shards[0], key, "an array of bool", n, &e));
+    ENGINE_TRY(find_array(file, key, "an array of bool", n, &e));
     for (size_t i = 0; i < n; i++)
         ENGINE_TRY(bool_at(&e, i, &out_values[i]));
     return QSA_OK;
@@ -255,7 +252,7 @@ qsa_status gguf_file_bools(const gguf_file *file, const char *key, bool *out_val
 qsa_status gguf_file_i32s(const gguf_file *file, const char *key, int32_t *out_values, size_t n)
 {
     entry e = {0};
-    ENGINE_TRY(find_array(&file->shards[0], key, "an array of integers", n, &e));
+    ENGINE_TRY(find_array(file, key, "an array of integers", n, &e));
     for (size_t i = 0; i < n; i++)
         ENGINE_TRY(i32_at(&e, i, &out_values[i]));
     return QSA_OK;
@@ -264,7 +261,7 @@ qsa_status gguf_file_i32s(const gguf_file *file, const char *key, int32_t *out_v
 qsa_status gguf_file_u32s(const gguf_file *file, const char *key, uint32_t *out_values, size_t n)
 {
     entry e = {0};
-    ENGINE_TRY(find_array(&file->shards[0], key, "an array of unsigned integers", n, &e));
+    ENGINE_TRY(find_array(file, key, "an array of unsigned integers", n, &e));
     for (size_t i = 0; i < n; i++)
         ENGINE_TRY(u32_at(&e, i, &out_values[i]));
     return QSA_OK;
@@ -273,7 +270,7 @@ qsa_status gguf_file_u32s(const gguf_file *file, const char *key, uint32_t *out_
 qsa_status gguf_file_u64s(const gguf_file *file, const char *key, uint64_t *out_values, size_t n)
 {
     entry e = {0};
-    ENGINE_TRY(find_array(&file->shards[0], key, "an array of unsigned integers", n, &e));
+    ENGINE_TRY(find_array(file, key, "an array of unsigned integers", n, &e));
     for (size_t i = 0; i < n; i++)
         ENGINE_TRY(unsigned_at(&e, i, UINT64_MAX, "an unsigned integer", &out_values[i]));
     return QSA_OK;
@@ -282,7 +279,7 @@ qsa_status gguf_file_u64s(const gguf_file *file, const char *key, uint64_t *out_
 qsa_status gguf_file_strings(const gguf_file *file, const char *key, const char **out_values, size_t n)
 {
     entry e = {0};
-    ENGINE_TRY(find_array(&file->shards[0], key, "an array of strings", n, &e));
+    ENGINE_TRY(find_array(file, key, "an array of strings", n, &e));
     if (e.type != GGUF_TYPE_STRING)
         return fail_type(&e, "an array of strings");
     for (size_t i = 0; i < n; i++)

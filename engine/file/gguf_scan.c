@@ -2,12 +2,15 @@
 #include "file/gguf_scan.h"
 
 #include "base/error.h"
-#include "file/gguf_file.h"
+#include "file/gguf_types.h"
+
+#include <assert.h>
 #include <gguf.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
-/* Where the walk stands. Invariant: at <= size. */
+/* The read position. Invariant: at <= size. */
 typedef struct scan {
     const char *file;
     const uint8_t *data;
@@ -15,13 +18,13 @@ typedef struct scan {
     uint64_t strings; /* elements of string arrays so far */
 } scan;
 
-/* A string in the file; not terminated. */
+/* A string inside the file, not terminated. */
 typedef struct text {
     const char *bytes;
     size_t length;
 } text;
 
-enum { SHOWN_NAME_LENGTH = 64 }; /* of a name in a message */
+enum { SHOWN_NAME_LENGTH = 64 }; /* bytes of a name that a message shows */
 
 static int shown_length(text name)
 {
@@ -30,6 +33,7 @@ static int shown_length(text name)
 
 static qsa_status take(scan *s, uint64_t bytes, const char *what)
 {
+    assert(s->at <= s->size);
     if (bytes > s->size - s->at)
         return engine_fail(QSA_E_FORMAT, "%s: truncated: %s at byte %zu takes %" PRIu64 " bytes, the file has %zu left",
                            s->file, what, s->at, bytes, s->size - s->at);
@@ -68,7 +72,7 @@ static bool has_nul(text t)
     return t.length > 0 && memchr(t.bytes, '\0', t.length) != NULL;
 }
 
-/* A key or a tensor: not empty, and one name to everybody who reads it. */
+/* The name of a key or tensor: not empty, without NUL bytes. */
 static qsa_status take_name(scan *s, const char *what, uint64_t i, text *out_name)
 {
     ENGINE_TRY(take_text(s, what, out_name));
@@ -80,7 +84,7 @@ static qsa_status take_name(scan *s, const char *what, uint64_t i, text *out_nam
     return QSA_OK;
 }
 
-/* Bytes of a value of a type of fixed size; 0 for strings, arrays and numbers that are no type. */
+/* Bytes of a value of a fixed-size type; 0 for strings, arrays and unknown types. */
 static size_t value_bytes(uint32_t type)
 {
     switch (type) {
@@ -116,7 +120,7 @@ static qsa_status scan_string(scan *s, text key)
 
 static qsa_status scan_string_array(scan *s, text key, uint64_t n)
 {
-    /* Each string takes at least its length, so n is bounded before it is added to anything. */
+    /* Each string has at least an 8-byte length, so this bounds n before the sum below. */
     if (n > (s->size - s->at) / sizeof(uint64_t))
         return engine_fail(QSA_E_FORMAT,
                            "%s: key '%.*s' claims %" PRIu64 " strings, more than the rest of the file can hold",
@@ -140,8 +144,8 @@ static qsa_status scan_array(scan *s, text key)
         return scan_string_array(s, key, n);
     size_t bytes = value_bytes(type);
     if (bytes == 0)
-        return engine_fail(QSA_E_FORMAT, "%s: key '%.*s' is an array of type %" PRIu32 ", which is none", s->file,
-                           shown_length(key), key.bytes, type);
+        return engine_fail(QSA_E_FORMAT, "%s: key '%.*s' is an array of type %" PRIu32 ", which is not supported",
+                           s->file, shown_length(key), key.bytes, type);
     if (n > (s->size - s->at) / bytes)
         return engine_fail(QSA_E_FORMAT,
                            "%s: key '%.*s' claims %" PRIu64 " values, more than the rest of the file can hold", s->file,
@@ -161,12 +165,12 @@ static qsa_status scan_key(scan *s, uint64_t i)
         return scan_array(s, key);
     size_t bytes = value_bytes(type);
     if (bytes == 0)
-        return engine_fail(QSA_E_FORMAT, "%s: key '%.*s' has type %" PRIu32 ", which is none", s->file,
+        return engine_fail(QSA_E_FORMAT, "%s: key '%.*s' has type %" PRIu32 ", which is not supported", s->file,
                            shown_length(key), key.bytes, type);
     return take(s, bytes, "a value");
 }
 
-/* Sizes in bytes and ends of tensors are checked after ggml's reader, which knows the types. */
+/* gguf_shard_tensor checks sizes and offsets later, when ggml's reader has resolved the types. */
 static qsa_status scan_tensor(scan *s, uint64_t i)
 {
     text name = {0};
@@ -183,7 +187,7 @@ static qsa_status scan_tensor(scan *s, uint64_t i)
             return engine_fail(QSA_E_FORMAT, "%s: tensor '%.*s' has dimension %" PRIu32 " of %" PRIu64 " elements",
                                s->file, shown_length(name), name.bytes, d, n);
     }
-    return take(s, sizeof(uint32_t) + sizeof(uint64_t), "the type and place of a tensor");
+    return take(s, sizeof(uint32_t) + sizeof(uint64_t), "the type and offset of a tensor");
 }
 
 static qsa_status scan_magic(scan *s)
@@ -215,6 +219,7 @@ static qsa_status scan_start(scan *s, uint64_t *out_tensors, uint64_t *out_keys)
 
 qsa_status gguf_scan(const char *name, const void *data, size_t size_bytes)
 {
+    assert(name != NULL && (data != NULL || size_bytes == 0));
     scan s = {.file = name, .data = data, .size = size_bytes};
     uint64_t tensors = 0, keys = 0;
     ENGINE_TRY(scan_start(&s, &tensors, &keys));

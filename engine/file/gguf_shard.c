@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/ggml_log.h"
 #include "file/gguf_scan.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- bytes ---- */
+/* ---- mapping ---- */
 
-/* Opened without waiting, so that a FIFO is refused instead of waited for. */
+/* O_NONBLOCK: opening a FIFO must not block before it is refused. */
 static qsa_status open_regular(const char *path, int *out_fd, size_t *out_bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -71,7 +73,7 @@ static qsa_status read_header(gguf_shard *shard)
         return engine_fail(QSA_E_FORMAT, "%s: %s", shard->name, ggml_error()[0] ? ggml_error() : "cannot be read");
     size_t alignment = gguf_get_alignment(shard->gguf);
     if (alignment < GGUF_FILE_MIN_ALIGNMENT)
-        return engine_fail(QSA_E_UNSUPPORTED, "%s: general.alignment is %zu; weights are used in place, which takes %d",
+        return engine_fail(QSA_E_UNSUPPORTED, "%s: general.alignment is %zu; weights used in place need at least %d",
                            shard->name, alignment, GGUF_FILE_MIN_ALIGNMENT);
     return QSA_OK;
 }
@@ -84,6 +86,7 @@ static qsa_status name_shard(gguf_shard *shard, const char *name)
 
 qsa_status gguf_shard_open(gguf_shard *shard, const char *path)
 {
+    assert(shard != NULL && path != NULL);
     qsa_status status = name_shard(shard, path);
     if (status == QSA_OK)
         status = map_file(shard, path);
@@ -96,6 +99,7 @@ qsa_status gguf_shard_open(gguf_shard *shard, const char *path)
 
 qsa_status gguf_shard_open_memory(gguf_shard *shard, const char *name, const void *data, size_t size_bytes)
 {
+    assert(shard != NULL && name != NULL && (uintptr_t)data % GGUF_FILE_MIN_ALIGNMENT == 0);
     qsa_status status = name_shard(shard, name);
     if (status == QSA_OK) {
         shard->data = data;
@@ -131,8 +135,8 @@ static bool multiply(size_t a, size_t b, size_t *out_product)
     return true;
 }
 
-/* Bytes of rows of whole blocks. ggml_nbytes multiplies the first dimension by the size of a block before it divides,
- * which wraps around for a quantised row of 2^59 elements and so makes a huge tensor small. */
+/* Bytes of a tensor whose rows are whole blocks; false on overflow. ggml_nbytes multiplies the first dimension by the
+ * block size before it divides: a quantised row of 2^59 elements wraps around and a huge tensor looks small. */
 static bool tensor_bytes(const gguf_file_tensor *tensor, size_t *out_bytes)
 {
     size_t bytes = ggml_type_size(tensor->type);
@@ -155,7 +159,8 @@ static qsa_status place_tensor(const gguf_shard *shard, size_t offset, gguf_file
         return engine_fail(QSA_E_FORMAT, "%s: tensor '%s' is larger than any file", shard->name, tensor->name);
     if (start > shard->bytes || offset > shard->bytes - start || tensor->bytes > shard->bytes - start - offset)
         return engine_fail(
-            QSA_E_FORMAT, "%s: truncated: tensor '%s' takes %zu bytes from byte %zu of the data on, the file has %zu",
+            QSA_E_FORMAT,
+            "%s: truncated: tensor '%s' takes %zu bytes at offset %zu of the data, the file has %zu bytes of data",
             shard->name, tensor->name, tensor->bytes, offset, start > shard->bytes ? (size_t)0 : shard->bytes - start);
     tensor->data = shard->data + start + offset;
     return QSA_OK;
@@ -163,12 +168,13 @@ static qsa_status place_tensor(const gguf_shard *shard, size_t offset, gguf_file
 
 qsa_status gguf_shard_tensor(const gguf_shard *shard, size_t i, gguf_file_tensor *out_tensor)
 {
+    assert(i < gguf_shard_tensor_count(shard));
     int64_t id = (int64_t)i;
     gguf_file_tensor tensor = {.name = gguf_get_tensor_name(shard->gguf, id),
                                .type = gguf_get_tensor_type(shard->gguf, id)};
     memcpy(tensor.dims, gguf_get_tensor_ne(shard->gguf, id), sizeof tensor.dims);
     if (!has_f32_form(tensor.type))
-        return engine_fail(QSA_E_UNSUPPORTED, "%s: tensor '%s' has type %s, which cannot be turned into f32",
+        return engine_fail(QSA_E_UNSUPPORTED, "%s: tensor '%s' has type %s, which cannot be converted to f32",
                            shard->name, tensor.name, ggml_type_name(tensor.type));
     ENGINE_TRY(place_tensor(shard, gguf_get_tensor_offset(shard->gguf, id), &tensor));
     *out_tensor = tensor;

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One GGUF file of the one or many that a gguf_file consists of. Inside engine/file only. */
+/* The shards of a gguf_file: each is one GGUF file. Internal to engine/file. */
 #ifndef QSA_ENGINE_GGUF_SHARD_H
 #define QSA_ENGINE_GGUF_SHARD_H
 
-#include "file/gguf_file.h"
+#include "file/gguf_types.h"
+
 #include <gguf.h>
+#include <qsa/status.h>
+#include <stdbool.h>
 
 typedef struct gguf_shard {
-    char *name;          /* path, or what stands for it in messages */
+    char *name;          /* path, or the name given for memory */
     const uint8_t *data; /* the whole file */
     size_t bytes;
-    bool mapped;               /* data is ours to unmap */
-    struct gguf_context *gguf; /* keys and tensor infos, as ggml's reader keeps them */
+    bool mapped;               /* we must unmap data */
+    struct gguf_context *gguf; /* keys and tensor infos, parsed by ggml */
 } gguf_shard;
 
 struct gguf_file {
-    gguf_shard *shards; /* [shard_count], at least one; the first has the keys */
+    gguf_shard *shards; /* [shard_count], at least one; keys are read from the first */
     uint32_t shard_count;
-    gguf_file_tensor *tensors; /* [tensor_count], ascending by name, no name twice */
+    gguf_file_tensor *tensors; /* [tensor_count], ascending by name, names unique */
     size_t tensor_count;
 };
 
-/* Maps and reads; on failure the shard is empty, which gguf_shard_close takes too. */
+/* Maps the file and parses its header. On failure the shard is empty; closing it again is legal. Errors: as
+ * gguf_file_open. */
 qsa_status gguf_shard_open(gguf_shard *shard, const char *path);
 qsa_status gguf_shard_open_memory(gguf_shard *shard, const char *name, const void *data, size_t size_bytes);
 void gguf_shard_close(gguf_shard *shard);
 
 size_t gguf_shard_tensor_count(const gguf_shard *shard);
 
-/* Tensor i of the file, after checking its type and that it lies inside the file. out_tensor->shard is 0. */
+/* Tensor i < gguf_shard_tensor_count. Checks that its type converts to f32 and that its data lies inside the file.
+ * Sets out_tensor->shard to 0. Errors: QSA_E_FORMAT, QSA_E_UNSUPPORTED. */
 qsa_status gguf_shard_tensor(const gguf_shard *shard, size_t i, gguf_file_tensor *out_tensor);
-
-/* As gguf_file_u32, of this shard. */
-bool gguf_shard_has(const gguf_shard *shard, const char *key);
-qsa_status gguf_shard_u32(const gguf_shard *shard, const char *key, uint32_t *out_value);
 
 #endif
