@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "text/utf8.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct text_decoder {
@@ -14,6 +15,7 @@ struct text_decoder {
 
 qsa_status text_decoder_create(const tokenizer *tokens, text_decoder **out_decoder)
 {
+    assert(tokens != NULL && out_decoder != NULL);
     text_decoder *decoder = calloc(1, sizeof *decoder + utf8_stream_bound(tokenizer_longest_bytes(tokens)));
     if (!decoder)
         return engine_fail(QSA_E_MEMORY, "no memory for a text decoder");
@@ -32,6 +34,7 @@ qsa_status text_decoder_push(text_decoder *decoder, int32_t id, const char **out
     const char *bytes;
     size_t count;
     ENGINE_TRY(tokenizer_token_bytes(decoder->tokens, id, &bytes, &count));
+    assert(count <= tokenizer_longest_bytes(decoder->tokens)); /* so that text has room */
     *out_count = utf8_stream_push(&decoder->stream, bytes, count, decoder->text);
     *out_text = decoder->text;
     return QSA_OK;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ enum { SMALLEST_CAPACITY = 16 };
 
 void *list_grow(void *items, size_t *capacity, size_t needed, size_t item_bytes)
 {
+    assert(item_bytes > 0 && (items != NULL || *capacity == 0));
     if (items && needed <= *capacity)
         return items;
     size_t wanted = *capacity <= SIZE_MAX / 2 ? *capacity * 2 : SIZE_MAX;
@@ -54,6 +56,7 @@ qsa_status id_list_reserve(id_list *list, size_t more)
 
 qsa_status byte_list_append(byte_list *list, const char *bytes, size_t count)
 {
+    assert(bytes != NULL || count == 0);
     ENGINE_TRY(byte_list_reserve(list, count));
     if (count > 0)
         memcpy(list->items + list->count, bytes, count);

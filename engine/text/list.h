@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing lists of bytes and of token ids. A list of zeros is an empty one. */
+/* Growable arrays of bytes and of token ids. All zeros is an empty list; free(items) releases it. */
 #ifndef QSA_ENGINE_TEXT_LIST_H
 #define QSA_ENGINE_TEXT_LIST_H
 
@@ -15,15 +15,15 @@ typedef struct id_list {
     size_t count, capacity;
 } id_list;
 
-/* Makes room for `more` items after count; QSA_E_MEMORY leaves the list as it was. */
+/* Makes room for `more` items after count. Errors: QSA_E_MEMORY (the list is unchanged). */
 qsa_status byte_list_reserve(byte_list *list, size_t more);
 qsa_status id_list_reserve(id_list *list, size_t more);
 
 qsa_status byte_list_append(byte_list *list, const char *bytes, size_t count);
 qsa_status id_list_append(id_list *list, int32_t id);
 
-/* For lists of another item type: returns items with room for `needed` items, moved if need be, and updates *capacity
- * (which at least doubles, so that appending n items costs O(n)). NULL: no memory, nothing changed. */
+/* For arrays of other types: reallocates items if needed, so that it has room for `needed` items, and updates
+ * *capacity. Capacity at least doubles, so appending n items one by one is O(n). NULL: no memory, nothing changed. */
 void *list_grow(void *items, size_t *capacity, size_t needed, size_t item_bytes);
 
 #endif

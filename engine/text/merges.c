@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Invariants of merging:
- *  1. A living symbol (id >= 0) is in the list; a dead one (id -1) is in no list and stays dead.
- *  2. Every pair of neighbours that has a merge is in the heap, under its merge's rank and its left symbol's place.
- *  3. A heap entry may be stale: the pair at its place is another one by now. It counts only if the pair there has a
- *     merge of just that rank; a rank belongs to one pair only. */
+ *  1. A live symbol (id >= 0) is in the list. A dead one (id DEAD) has left the list and stays dead.
+ *  2. Every adjacent pair that has a merge is in the heap, as its rank and the index of its left symbol.
+ *  3. A heap entry may be stale: the pair at its index has changed since. It is valid only if the pair there now has a
+ *     merge of exactly that rank; a rank belongs to one pair only. */
 #include "text/merges.h"
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_PLACE UINT32_MAX
+#define NO_INDEX UINT32_MAX
 
 enum { DEAD = -1 };
 
-/* ---- the table ---- */
+/* ---- merge table ---- */
 
 static int compare_merges(const void *a, const void *b)
 {
@@ -32,7 +33,7 @@ static qsa_status fail_merge(size_t rank, const char *what)
     return engine_fail(QSA_E_FORMAT, "merge %zu: %s", rank, what);
 }
 
-/* Reads "left right". joined has room for the bytes of both. */
+/* Parses "left right". joined: scratch with room for the bytes of both. */
 static qsa_status read_merge(const vocabulary_index *index, text_span text, size_t rank, char *joined, merge *out)
 {
     const char *space = text.count > 0 ? memchr(text.bytes, ' ', text.count) : NULL;
@@ -44,11 +45,11 @@ static qsa_status read_merge(const vocabulary_index *index, text_span text, size
         !alphabet_decode(space + 1, text.count - left_text - 1, joined + left, &right))
         return fail_merge(rank, "not written in the byte-level alphabet");
     if (!vocabulary_find(index, joined, left, &out->left))
-        return fail_merge(rank, "its left part is no ordinary token");
+        return fail_merge(rank, "its left part is not an ordinary token");
     if (!vocabulary_find(index, joined + left, right, &out->right))
-        return fail_merge(rank, "its right part is no ordinary token");
+        return fail_merge(rank, "its right part is not an ordinary token");
     if (!vocabulary_find(index, joined, left + right, &out->result))
-        return fail_merge(rank, "its result is no ordinary token");
+        return fail_merge(rank, "its result is not an ordinary token");
     out->rank = (uint32_t)rank;
     return QSA_OK;
 }
@@ -103,7 +104,7 @@ void merge_table_release(merge_table *table)
     memset(table, 0, sizeof *table);
 }
 
-/* The merge of two neighbours, the first where a file repeats it; NULL: they stay apart. */
+/* The merge of an adjacent pair, of duplicates the first in the file; NULL: the pair does not merge. */
 static const merge *find_merge(const merge_table *table, int32_t left, int32_t right)
 {
     size_t low = table->first[left], end = table->first[left + 1], high = end;
@@ -117,7 +118,7 @@ static const merge *find_merge(const merge_table *table, int32_t left, int32_t r
     return low < end && table->merges[low].right == right ? &table->merges[low] : NULL;
 }
 
-/* ---- the heap ---- */
+/* ---- heap ---- */
 
 static qsa_status heap_push(merge_work *work, uint64_t entry)
 {
@@ -136,6 +137,7 @@ static qsa_status heap_push(merge_work *work, uint64_t entry)
 
 static uint64_t heap_pop(merge_work *work)
 {
+    assert(work->heap_count > 0);
     uint64_t *heap = work->heap, least = heap[0], last = heap[--work->heap_count];
     size_t at = 0;
     for (size_t child = 1; child < work->heap_count; child = 2 * at + 1) {
@@ -159,22 +161,24 @@ void merge_work_release(merge_work *work)
     memset(work, 0, sizeof *work);
 }
 
-/* The merge of the symbol at a place with its right neighbour, if both exist and have one. */
-static const merge *merge_at(const merge_table *table, const merge_symbol *symbols, uint32_t place)
+/* The merge of the symbol at an index with its right neighbour; NULL: there is none. */
+static const merge *merge_at(const merge_table *table, const merge_symbol *symbols, uint32_t index)
 {
-    if (symbols[place].id == DEAD || symbols[place].right == NO_PLACE)
+    if (symbols[index].id == DEAD || symbols[index].right == NO_INDEX)
         return NULL;
-    return find_merge(table, symbols[place].id, symbols[symbols[place].right].id);
+    return find_merge(table, symbols[index].id, symbols[symbols[index].right].id);
 }
 
-static qsa_status offer(const merge_table *table, merge_work *work, uint32_t place)
+/* Pushes the pair at an index, if it has a merge. */
+static qsa_status push_pair(const merge_table *table, merge_work *work, uint32_t index)
 {
-    const merge *rule = place == NO_PLACE ? NULL : merge_at(table, work->symbols, place);
-    return rule ? heap_push(work, (uint64_t)rule->rank << 32 | place) : QSA_OK;
+    const merge *rule = index == NO_INDEX ? NULL : merge_at(table, work->symbols, index);
+    return rule ? heap_push(work, (uint64_t)rule->rank << 32 | index) : QSA_OK;
 }
 
 static qsa_status begin_piece(const merge_table *table, const vocabulary *words, merge_work *work, text_span piece)
 {
+    assert(piece.count > 0 && piece.count < NO_INDEX);
     merge_symbol *symbols = list_grow(work->symbols, &work->symbols_capacity, piece.count, sizeof *symbols);
     if (!symbols)
         return engine_fail(QSA_E_MEMORY, "no memory to merge a piece of %zu bytes", piece.count);
@@ -182,26 +186,27 @@ static qsa_status begin_piece(const merge_table *table, const vocabulary *words,
     work->heap_count = 0;
     for (size_t i = 0; i < piece.count; i++) {
         symbols[i].id = words->byte_tokens[(unsigned char)piece.bytes[i]];
-        symbols[i].left = i == 0 ? NO_PLACE : (uint32_t)i - 1;
-        symbols[i].right = i + 1 == piece.count ? NO_PLACE : (uint32_t)i + 1;
+        symbols[i].left = i == 0 ? NO_INDEX : (uint32_t)i - 1;
+        symbols[i].right = i + 1 == piece.count ? NO_INDEX : (uint32_t)i + 1;
     }
     for (size_t i = 0; i < piece.count; i++)
-        ENGINE_TRY(offer(table, work, (uint32_t)i));
+        ENGINE_TRY(push_pair(table, work, (uint32_t)i));
     return QSA_OK;
 }
 
-/* Replaces the symbol at a place and its right neighbour by one, and offers the two pairs that come up. */
-static qsa_status apply(const merge_table *table, merge_work *work, uint32_t place, const merge *rule)
+/* Merges the symbol at an index with its right neighbour, and pushes the two new pairs. */
+static qsa_status apply(const merge_table *table, merge_work *work, uint32_t index, const merge *rule)
 {
     merge_symbol *symbols = work->symbols;
-    uint32_t gone = symbols[place].right;
-    symbols[place].id = rule->result;
-    symbols[place].right = symbols[gone].right;
+    uint32_t gone = symbols[index].right;
+    assert(gone != NO_INDEX && symbols[index].id == rule->left && symbols[gone].id == rule->right);
+    symbols[index].id = rule->result;
+    symbols[index].right = symbols[gone].right;
     symbols[gone].id = DEAD;
-    if (symbols[place].right != NO_PLACE)
-        symbols[symbols[place].right].left = place;
-    ENGINE_TRY(offer(table, work, symbols[place].left));
-    return offer(table, work, place);
+    if (symbols[index].right != NO_INDEX)
+        symbols[symbols[index].right].left = index;
+    ENGINE_TRY(push_pair(table, work, symbols[index].left));
+    return push_pair(table, work, index);
 }
 
 qsa_status merge_piece(const merge_table *table, const vocabulary *words, merge_work *work, text_span piece,
@@ -210,12 +215,12 @@ qsa_status merge_piece(const merge_table *table, const vocabulary *words, merge_
     ENGINE_TRY(begin_piece(table, words, work, piece));
     while (work->heap_count > 0) {
         uint64_t entry = heap_pop(work);
-        uint32_t place = (uint32_t)entry;
-        const merge *rule = merge_at(table, work->symbols, place);
+        uint32_t index = (uint32_t)entry;
+        const merge *rule = merge_at(table, work->symbols, index);
         if (rule && rule->rank == entry >> 32)
-            ENGINE_TRY(apply(table, work, place, rule));
+            ENGINE_TRY(apply(table, work, index, rule));
     }
-    for (uint32_t place = 0; place != NO_PLACE; place = work->symbols[place].right)
-        ENGINE_TRY(id_list_append(out, work->symbols[place].id));
+    for (uint32_t index = 0; index != NO_INDEX; index = work->symbols[index].right)
+        ENGINE_TRY(id_list_append(out, work->symbols[index].id));
     return QSA_OK;
 }

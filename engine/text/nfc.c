@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 enum {
     CLASSES = 256,       /* canonical combining classes */
-    MOST_DECOMPOSED = 8, /* code points of one decomposed character; Unicode has none above 4 */
+    MOST_DECOMPOSED = 8, /* code points of one decomposed character; Unicode needs at most 4 */
     MOST_CHARACTER_BYTES = 4,
     NO_FINAL_CONSONANT = 0x11a7
 };
@@ -66,9 +67,10 @@ static unsigned combining_class(int32_t point)
     return (unsigned)utf8proc_get_property(point)->combining_class;
 }
 
-/* Stable counting sort of a run of marks by class. */
+/* Stable counting sort of a run of marks by combining class. */
 static qsa_status sort_marks(nfc_work *work, int32_t *marks, size_t count)
 {
+    assert(count > 1);
     int32_t *sorted = list_grow(work->sorted, &work->sorted_capacity, count, sizeof *sorted);
     if (!sorted)
         return no_memory();
@@ -84,7 +86,7 @@ static qsa_status sort_marks(nfc_work *work, int32_t *marks, size_t count)
     return QSA_OK;
 }
 
-/* Canonical ordering: each maximal run of marks (class above 0) is sorted by class. */
+/* Canonical ordering: sorts each maximal run of marks (class above 0) by class. */
 static qsa_status order_marks(nfc_work *work)
 {
     size_t begin = 0;
@@ -114,8 +116,9 @@ static qsa_status append_points(const int32_t *points, size_t count, byte_list *
     return QSA_OK;
 }
 
-/* Composes the ordered code points and appends them as UTF-8. U+11A7 composes with nothing, but utf8proc 2.8 takes it
- * for the final consonant of a Hangul syllable and loses it; so it always begins a stretch of its own. */
+/* Composes the ordered code points and appends them as UTF-8. U+11A7 composes with nothing, but utf8proc 2.8 mistakes
+ * it for the final consonant of a Hangul syllable and drops it. So the points are composed in ranges, and U+11A7 always
+ * begins a new one. */
 static qsa_status compose(nfc_work *work, byte_list *out)
 {
     size_t end;
@@ -146,11 +149,12 @@ static size_t ascii_bytes(const char *bytes, size_t count)
     return length;
 }
 
-/* ASCII characters are normalised as they stand, and none of them composes with what precedes it. So the text falls
- * into ASCII, which is copied, and stretches of other characters; each of these takes the ASCII character before it
- * along, because a mark may compose with that one. */
+/* ASCII is its own NFC, and an ASCII character never composes with the character before it. So runs of ASCII are copied
+ * and only the runs between them are normalised, each together with the ASCII character before it, because a combining
+ * mark may compose with that one. */
 qsa_status nfc_append(nfc_work *work, const char *bytes, size_t count, byte_list *out)
 {
+    assert(bytes != NULL || count == 0);
     for (size_t at = 0; at < count;) {
         size_t plain = ascii_bytes(bytes + at, count - at);
         size_t base = plain > 0 && at + plain < count ? 1 : 0;

@@ -3,24 +3,25 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* White space as Unicode lists it. PCRE2's own \s is wider (U+180E) or, without UCP, ASCII only. */
+/* Unicode's White_Space. PCRE2's \s also matches U+180E or, without UCP, only ASCII. */
 #define LINE_END "\\r\\n"
 #define SPACE                                                                                                          \
     LINE_END "\\t\\x0b\\x0c \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define LETTER "\\p{L}"
 #define NUMBER "\\p{N}"
 
-/* The alternatives in order; WORD is what words are made of. Possessive repeats (++) give up nothing here, and keep a
- * long piece from being matched backwards:
- *   contractions; a word and one character before it; a number character; other signs with a space before and line
- *   ends after them; space up to and with its last line end; space that leaves its last character to what follows;
- *   space. */
+/* The alternatives, in order; WORD is the class of word characters:
+ *   contractions; a word with up to one other character before it; one digit; punctuation with an optional space before
+ *   it and line ends after it; white space through its last line end; white space but its last character, if more text
+ *   follows; white space.
+ * Possessive quantifiers (++, *+) match the same here, and prevent backtracking over a long piece. */
 #define PATTERN(WORD)                                                                                                  \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)"                                                                                     \
     "|[^" LINE_END LETTER NUMBER "]?[" WORD "]++"                                                                      \
@@ -65,19 +66,19 @@ static qsa_status compile(pre_tokenizer *pre, const char *pattern)
 {
     int error;
     PCRE2_SIZE at;
-    /* Anchored here and not in each match: PCRE2 leaves the compiled code aside for matches that ask for it. */
+    /* Anchored here, not per match: PCRE2 does not use JIT code if a match asks for anchoring. */
     pre->code =
         pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_ANCHORED, &error, &at, NULL);
     if (!pre->code)
         return fail_pcre2(error == PCRE2_ERROR_HEAP_FAILED ? QSA_E_MEMORY : QSA_E_UNSUPPORTED, "pre-tokenizer pattern",
                           error, at);
-    /* Where there is no compiler to machine code, matching is only slower. */
+    /* The status is ignored: without JIT, matching is only slower. */
     pcre2_jit_compile(pre->code, PCRE2_JIT_COMPLETE);
     pre->context = pcre2_match_context_create(NULL);
     if (!pre->context)
         return engine_fail(QSA_E_MEMORY, "no memory for a pre-tokenizer");
-    /* PCRE2's limit guards against patterns that take exponential time. These take linear time, and the limit would
-     * only stop pieces of more than ten million characters. */
+    /* PCRE2's match limit guards against exponential time. These patterns are linear; the limit would only reject
+     * pieces of more than ten million characters. */
     pcre2_set_match_limit(pre->context, UINT32_MAX);
     return QSA_OK;
 }
@@ -116,7 +117,7 @@ qsa_status piece_matcher_create(const pre_tokenizer *pre, piece_matcher **out_ma
     if (!matcher || !data) {
         free(matcher);
         pcre2_match_data_free(data);
-        return engine_fail(QSA_E_MEMORY, "no memory to cut text into pieces");
+        return engine_fail(QSA_E_MEMORY, "no memory to split text into pieces");
     }
     *matcher = (piece_matcher){pre, data};
     *out_matcher = matcher;
@@ -133,12 +134,13 @@ void piece_matcher_destroy(piece_matcher *matcher)
 
 qsa_status piece_matcher_next(piece_matcher *matcher, text_span text, size_t begin, size_t *out_end)
 {
-    /* The text is known to be valid; checked anew for each piece it would take quadratic time. */
+    assert(begin < text.count);
+    /* The text is known to be valid UTF-8; checking it again for each piece would take quadratic time. */
     int found = pcre2_match(matcher->pre->code, (PCRE2_SPTR)text.bytes, text.count, begin, PCRE2_NO_UTF_CHECK,
                             matcher->data, matcher->pre->context);
     if (found < 0)
-        return fail_pcre2(found == PCRE2_ERROR_NOMEMORY ? QSA_E_MEMORY : QSA_E_LIMIT, "cutting text into pieces", found,
-                          begin);
+        return fail_pcre2(found == PCRE2_ERROR_NOMEMORY ? QSA_E_MEMORY : QSA_E_LIMIT, "splitting text into pieces",
+                          found, begin);
     *out_end = pcre2_get_ovector_pointer(matcher->data)[1];
     return QSA_OK;
 }

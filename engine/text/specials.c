@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,9 +50,11 @@ void specials_release(specials *set)
     memset(set, 0, sizeof *set);
 }
 
-/* The first of tokens [low, high), all longer than depth and equal before it, whose byte there is at least `byte`. */
+/* Binary search: the first of tokens [low, high) whose byte at `depth` is at least `byte`. All of them are longer than
+ * depth and share the bytes before it. */
 static size_t lower_bound(const specials *set, size_t low, size_t high, size_t depth, unsigned byte)
 {
+    assert(low <= high && high <= set->count);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if ((unsigned char)set->tokens[middle].text.bytes[depth] < byte)
@@ -67,7 +70,7 @@ static bool is_recognised(const special_token *token, tokenizer_specials recogni
     return recognised == TOKENIZER_SPECIALS_ALL || !token->is_control;
 }
 
-/* The longest recognised token that text begins with. [low, high) are those that agree with it in the first `depth`
+/* The longest recognised token that is a prefix of text. Narrows [low, high) to the tokens that share its first `depth`
  * bytes. */
 static const special_token *longest_at(const specials *set, tokenizer_specials recognised, const char *text,
                                        size_t count)
@@ -75,7 +78,7 @@ static const special_token *longest_at(const specials *set, tokenizer_specials r
     const special_token *longest = NULL;
     size_t low = 0, high = set->count;
     for (size_t depth = 0; low < high; depth++) {
-        /* Those that end here come first, the lowest id last to be looked at. */
+        /* Tokens that end here come first. Visited backwards, so the lowest id wins. */
         size_t longer = low;
         while (longer < high && set->tokens[longer].text.count == depth)
             longer++;
@@ -95,6 +98,7 @@ static const special_token *longest_at(const specials *set, tokenizer_specials r
 const special_token *specials_find(const specials *set, tokenizer_specials recognised, text_span text, size_t from,
                                    size_t *out_at)
 {
+    assert(from <= text.count && out_at != NULL);
     if (recognised == TOKENIZER_SPECIALS_NONE)
         return NULL;
     for (size_t at = from; at < text.count; at++) {

@@ -10,6 +10,7 @@
 #include "text/utf8.h"
 #include "text/vocabulary.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static qsa_status read_ends(tokenizer *tokens, const tokenizer_input *input)
     ENGINE_TRY(check_end_token("bos", input->has_bos, input->bos, input->token_count));
     ENGINE_TRY(check_end_token("eos", input->has_eos, input->eos, input->token_count));
     if (input->add_bos && !input->has_bos)
-        return engine_fail(QSA_E_FORMAT, "a bos token is to be added but there is none");
+        return engine_fail(QSA_E_FORMAT, "add_bos is set but there is no bos token");
     tokens->has_bos = input->has_bos;
     tokens->has_eos = input->has_eos;
     tokens->add_bos = input->add_bos;
@@ -107,13 +108,13 @@ bool tokenizer_ends_with(const tokenizer *tokens, int32_t *out_id)
 
 /* ---- encoding ---- */
 
-/* One call's working memory. */
+/* Scratch memory of one call. */
 typedef struct encoding {
     const tokenizer *tokens;
     piece_matcher *matcher;
     nfc_work nfc;
     merge_work merge;
-    byte_list normal; /* the stretch under work, normalised */
+    byte_list normal; /* the current stretch, normalised */
     id_list ids;
 } encoding;
 
@@ -122,7 +123,7 @@ static qsa_status encode_piece(encoding *work, text_span piece)
     return merge_piece(&work->tokens->merges, &work->tokens->words, &work->merge, piece, &work->ids);
 }
 
-/* Text that is valid UTF-8 and holds no special token. */
+/* Valid UTF-8 without special tokens. */
 static qsa_status encode_stretch(encoding *work, text_span stretch)
 {
     work->normal.count = 0;
@@ -135,9 +136,10 @@ static qsa_status encode_stretch(encoding *work, text_span stretch)
     return QSA_OK;
 }
 
-/* Length of the run of characters, or of bytes that are none, that text [begin, count) begins with. */
+/* Length of the maximal run of valid characters, or of invalid bytes, at `begin`. */
 static size_t run_bytes(text_span text, size_t begin, bool *out_valid)
 {
+    assert(begin < text.count);
     size_t length;
     size_t end = begin;
     bool valid = utf8_scan(text.bytes + begin, text.count - begin, &length) == UTF8_VALID;
@@ -177,12 +179,13 @@ static qsa_status encode_all(encoding *work, text_span text, tokenizer_specials 
 qsa_status tokenizer_encode(const tokenizer *tokens, const char *text, size_t count, tokenizer_specials recognised,
                             int32_t **out_ids, size_t *out_count)
 {
+    assert(tokens != NULL && (text != NULL || count == 0));
     if (count > TOKENIZER_MAX_TEXT_BYTES)
         return engine_fail(QSA_E_LIMIT, "text of %zu bytes; at most %d", count, TOKENIZER_MAX_TEXT_BYTES);
     encoding work = {.tokens = tokens};
     qsa_status status = piece_matcher_create(tokens->pre, &work.matcher);
     if (status == QSA_OK)
-        status = id_list_reserve(&work.ids, 1); /* so that an empty result is memory too */
+        status = id_list_reserve(&work.ids, 1); /* so that an empty result is not NULL */
     if (status == QSA_OK)
         status = encode_all(&work, (text_span){text, count}, recognised);
     piece_matcher_destroy(work.matcher);
@@ -217,7 +220,7 @@ qsa_status tokenizer_token_bytes(const tokenizer *tokens, int32_t id, const char
 
 static qsa_status decode_all(const tokenizer *tokens, const int32_t *ids, size_t count, byte_list *out)
 {
-    ENGINE_TRY(byte_list_reserve(out, 1)); /* so that an empty result is memory too */
+    ENGINE_TRY(byte_list_reserve(out, 1)); /* so that an empty result is not NULL */
     for (size_t i = 0; i < count; i++) {
         if (!is_token(tokens, ids[i])) {
             return engine_fail(QSA_E_ARGUMENT, "index %zu: token %d is outside the vocabulary of %zu", i, (int)ids[i],
@@ -232,6 +235,7 @@ static qsa_status decode_all(const tokenizer *tokens, const int32_t *ids, size_t
 qsa_status tokenizer_decode(const tokenizer *tokens, const int32_t *ids, size_t count, char **out_bytes,
                             size_t *out_count)
 {
+    assert(ids != NULL || count == 0);
     byte_list text = {0};
     const qsa_status status = decode_all(tokens, ids, count, &text);
     if (status != QSA_OK) {

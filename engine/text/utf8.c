@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text/utf8.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
 static const char REPLACEMENT[3] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
 
-/* Bytes of the character that begins with lead; 0 if none does. */
+/* Length in bytes of a character whose first byte is lead; 0: no character begins with it. */
 static size_t character_bytes(unsigned char lead)
 {
     if (lead < 0x80)
@@ -16,7 +17,7 @@ static size_t character_bytes(unsigned char lead)
     return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
-/* The second byte is where overlong forms, surrogates and values above U+10FFFF show. */
+/* The second byte reveals overlong forms, surrogates and values above U+10FFFF. */
 static bool may_follow(unsigned char lead, size_t index, unsigned char byte)
 {
     unsigned char low = 0x80, high = 0xbf;
@@ -33,6 +34,7 @@ static bool may_follow(unsigned char lead, size_t index, unsigned char byte)
 
 utf8_kind utf8_scan(const char *bytes, size_t count, size_t *out_length)
 {
+    assert(count > 0);
     unsigned char lead = (unsigned char)bytes[0];
     size_t whole = character_bytes(lead);
     size_t length = 1;
@@ -44,8 +46,8 @@ utf8_kind utf8_scan(const char *bytes, size_t count, size_t *out_length)
     return whole > 0 && length == count ? UTF8_INCOMPLETE : UTF8_INVALID;
 }
 
-/* Writes what is decided at the beginning of bytes and advances *used and *written; false: an incomplete character is
- * left. */
+/* Writes the next character, or U+FFFD for an invalid one, and advances *used and *written. false: only an incomplete
+ * character is left. */
 static bool put_next(const char *bytes, size_t count, size_t *used, char *out, size_t *written)
 {
     size_t length;
@@ -60,9 +62,10 @@ static bool put_next(const char *bytes, size_t count, size_t *used, char *out, s
     return true;
 }
 
-/* Completes or gives up the held bytes with as many new ones as that takes; returns how many it took. */
+/* Completes the held bytes with new ones, or replaces them by U+FFFD; returns how many new bytes it consumed. */
 static size_t put_held(utf8_stream *stream, const char *bytes, size_t count, char *out, size_t *written)
 {
+    assert(stream->held_count <= sizeof stream->held);
     size_t taken = 0;
     while (stream->held_count > 0 && taken < count) {
         char joined[4];
@@ -73,7 +76,7 @@ static size_t put_held(utf8_stream *stream, const char *bytes, size_t count, cha
             stream->held[stream->held_count++] = bytes[taken++];
             continue;
         }
-        /* The held bytes are gone; if the new one belonged to them it is used up, otherwise it begins anew. */
+        /* The held bytes are written. The new byte is consumed if it completed them; else it begins a new character. */
         taken += used > stream->held_count;
         stream->held_count = 0;
     }
@@ -87,6 +90,7 @@ size_t utf8_stream_push(utf8_stream *stream, const char *bytes, size_t count, ch
     while (used < count && put_next(bytes, count, &used, out, &written)) {
     }
     if (used < count) {
+        assert(count - used <= sizeof stream->held);
         stream->held_count = count - used;
         memcpy(stream->held, bytes + used, stream->held_count);
     }

@@ -4,21 +4,22 @@
 #include "base/error.h"
 #include "text/utf8.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#define XXH_INLINE_ALL /* one hash; no library to link for it */
+#define XXH_INLINE_ALL /* avoids linking a library for one function */
 #include <xxhash.h>
 
 enum { NO_TOKEN = -1 };
 
-/* ---- the byte-level alphabet ---- */
+/* ---- byte-level alphabet ---- */
 
 static bool is_printable(unsigned byte)
 {
     return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte != 0xad && byte <= 0xff);
 }
 
-/* Bytes that are written as U+0100 and up: there are 68, below 0x21, from 0x7f to 0xa0, and 0xad. */
+/* The byte written as U+0100 + index. There are 68: 0x00 to 0x20, 0x7f to 0xa0, and 0xad. */
 static bool unprintable_byte(unsigned index, unsigned *out_byte)
 {
     if (index >= 68)
@@ -27,7 +28,7 @@ static bool unprintable_byte(unsigned index, unsigned *out_byte)
     return true;
 }
 
-/* The alphabet needs characters of one and two bytes only. */
+/* The byte of one UTF-8 character of the alphabet. All of them have one or two bytes. */
 static bool letter_byte(const char *text, size_t length, unsigned *out_byte)
 {
     unsigned point = (unsigned char)text[0];
@@ -61,7 +62,7 @@ static bool is_ordinary_type(int32_t type)
     return type == TOKEN_NORMAL || type == TOKEN_BYTE;
 }
 
-/* Checks the sizes and types, and adds up the bytes. */
+/* Checks sizes and types, and sums the bytes. */
 static qsa_status check_tokens(const tokenizer_input *input, size_t *out_bytes)
 {
     if (input->token_count > TOKENIZER_MAX_TOKENS)
@@ -80,8 +81,8 @@ static qsa_status check_tokens(const tokenizer_input *input, size_t *out_bytes)
     return QSA_OK;
 }
 
-/* Writes the bytes that a token decodes to and returns how many. An ordinary token outside the alphabet becomes type
- * TOKEN_UNKNOWN: bytes as they are, never encoded. */
+/* Writes the bytes that a token decodes to and returns how many. An ordinary token with characters outside the alphabet
+ * becomes TOKEN_UNKNOWN: decoded literally, never encoded. */
 static size_t store_token(text_span token, uint8_t *type, char *out)
 {
     size_t count = 0;
@@ -111,7 +112,7 @@ static void store_tokens(vocabulary *words, const tokenizer_input *input)
     words->begins[words->count] = end;
 }
 
-/* With a token for each byte no text can be impossible to encode. */
+/* Every byte needs a token, so that every text can be encoded. Of duplicates, the lowest id. */
 static qsa_status find_byte_tokens(vocabulary *words)
 {
     for (int byte = 0; byte < 256; byte++)
@@ -152,20 +153,24 @@ void vocabulary_release(vocabulary *words)
 
 text_span vocabulary_token(const vocabulary *words, int32_t id)
 {
+    assert(id >= 0 && (size_t)id < words->count);
     size_t begin = words->begins[id];
     return (text_span){words->bytes + begin, words->begins[id + 1] - begin};
 }
 
 bool vocabulary_is_special(const vocabulary *words, int32_t id)
 {
+    assert(id >= 0 && (size_t)id < words->count);
     return words->types[id] == TOKEN_CONTROL || words->types[id] == TOKEN_USER_DEFINED;
 }
 
-/* ---- finding by bytes ---- */
+/* ---- index by bytes ---- */
 
-/* The slot that holds the token, or the free one where it belongs. There always is a free one: half of them are. */
+/* Linear probing: the slot that holds the token, or the free slot where it belongs. The load is at most one half, so it
+ * terminates. */
 static size_t find_slot(const vocabulary_index *index, const char *bytes, size_t count)
 {
+    assert((index->slot_count & (index->slot_count - 1)) == 0);
     size_t slot = (size_t)XXH3_64bits(bytes, count) & (index->slot_count - 1);
     while (index->slots[slot] != NO_TOKEN) {
         text_span token = vocabulary_token(index->words, index->slots[slot]);

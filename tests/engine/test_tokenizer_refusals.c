@@ -144,10 +144,10 @@ static void create_refuses_merges_that_mean_nothing(void **state)
         {"a  b", "merge 1: expected two tokens with one space between them"},
         {"a \xff", "merge 1: not written in the byte-level alphabet"},
         {"\xe4\xbb\x8a b", "merge 1: not written in the byte-level alphabet"},
-        {"xy b", "merge 1: its left part is no ordinary token"},
-        {"a xy", "merge 1: its right part is no ordinary token"},
-        {"b a", "merge 1: its result is no ordinary token"},
-        {"a c", "merge 1: its result is no ordinary token"},
+        {"xy b", "merge 1: its left part is not an ordinary token"},
+        {"a xy", "merge 1: its right part is not an ordinary token"},
+        {"b a", "merge 1: its result is not an ordinary token"},
+        {"a c", "merge 1: its result is not an ordinary token"},
     };
     fixture made;
     fixture_init(&made);
@@ -170,7 +170,7 @@ static void create_checks_the_tokens_that_begin_and_end_a_text(void **state)
     fixture made;
     fixture_init(&made);
     made.input.add_bos = true;
-    expect_refused(&made, QSA_E_FORMAT, "a bos token is to be added but there is none");
+    expect_refused(&made, QSA_E_FORMAT, "add_bos is set but there is no bos token");
     made.input.has_bos = true;
     made.input.bos = 256;
     expect_refused(&made, QSA_E_FORMAT, "bos token 256 is outside the vocabulary of 256");
@@ -287,7 +287,7 @@ static void encode_returns_an_error_of_the_pattern_matcher(void **state)
     size_t count = 7;
     match_error = PCRE2_ERROR_MATCHLIMIT;
     assert_int_equal(tokenizer_encode(tokens, "text", 4, TOKENIZER_SPECIALS_NONE, &ids, &count), QSA_E_LIMIT);
-    assert_string_equal(engine_error_detail(), "cutting text into pieces at byte 0: match limit exceeded");
+    assert_string_equal(engine_error_detail(), "splitting text into pieces at byte 0: match limit exceeded");
     match_error = PCRE2_ERROR_NOMEMORY;
     assert_int_equal(tokenizer_encode(tokens, "text", 4, TOKENIZER_SPECIALS_NONE, &ids, &count), QSA_E_MEMORY);
     match_error = 0;
