@@ -32,6 +32,7 @@ static void task_conv_batch(const void *context, const void *operation, size_t b
 
 void conv_batch(pass *p, const batch_conv *conv)
 {
-    enum { GRAIN = 128 };
-    run_task(p, task_conv_batch, conv, p->layout.count * conv->channels, GRAIN);
+    enum { LEAST_GRAIN = 128 };
+    const size_t grain = larger(LEAST_GRAIN, rows_grain(conv->taps * (size_t)p->tokens));
+    run_task(p, task_conv_batch, conv, p->layout.count * conv->channels, grain);
 }

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/state.h"
 
+#include "ops/ops.h"
+
 static size_t conv_floats(const model_shape *s, uint32_t layer)
 {
     return s->kinds[layer] == LAYER_DELTA_NET ? (size_t)(s->delta.conv - 1) * s->delta.channels : 0;
 }
 
-size_t state_matrix_blocks(const delta_shape *delta)
-{
-    return (delta->dim + STATE_COLUMNS - 1) / STATE_COLUMNS;
-}
-
 static size_t matrix_floats(const model_shape *s, uint32_t layer)
 {
     return s->kinds[layer] == LAYER_DELTA_NET
-               ? s->delta.value_heads * state_matrix_blocks(&s->delta) * STATE_COLUMNS * s->delta.dim
+               ? s->delta.value_heads * ops_state_blocks(s->delta.dim) * OPS_STATE_COLUMNS * s->delta.dim
                : 0;
 }
 

@@ -10,12 +10,6 @@
 
 #include "model/shape.h"
 
-/* Columns of a delta net's matrix that lie together. */
-enum { STATE_COLUMNS = 32 };
-
-/* Blocks of columns of a value head's matrix. */
-size_t state_matrix_blocks(const delta_shape *delta);
-
 /* In floats, from the beginning of the state. */
 size_t state_conv_offset(const model_shape *shape, uint32_t layer);
 size_t state_matrix_offset(const model_shape *shape, uint32_t layer);

@@ -130,6 +130,15 @@ static void finish_round(worker_pool *w)
 
 /* ---- working ---- */
 
+/* Whether it is worth waking others: there are at least two whole grains. */
+static bool is_worth_sharing(const task *tasks, size_t n)
+{
+    size_t whole = 0;
+    for (size_t i = 0; i < n; i++)
+        whole += tasks[i].units / tasks[i].grain;
+    return whole >= 2;
+}
+
 static size_t grains_of(const task *t)
 {
     return (t->units + t->grain - 1) / t->grain;
@@ -190,7 +199,7 @@ void worker_pool_run(worker_pool *w, const void *context, const task *tasks, siz
     w->grains = 0;
     for (size_t i = 0; i < n; i++)
         w->grains += grains_of(&tasks[i]);
-    if (w->count == 1 || w->grains < 2) {
+    if (w->count == 1 || !is_worth_sharing(tasks, n)) {
         run_grains(w, 0, w->grains);
         return;
     }

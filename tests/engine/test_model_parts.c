@@ -51,7 +51,7 @@ static void ngram_history_ends_at_the_last_end_of_text(void **state)
 
 enum { E = 64, DIM = 80, KEY_HEADS = 2, VALUE_HEADS = 4, T = 137, CHANNELS = (2 * KEY_HEADS + VALUE_HEADS) * DIM };
 
-enum { DELTA_BLOCKS = (DIM + STATE_COLUMNS - 1) / STATE_COLUMNS };
+enum { DELTA_BLOCKS = (DIM + OPS_STATE_COLUMNS - 1) / OPS_STATE_COLUMNS };
 
 static float relative_difference(const float *a, const float *b, size_t n)
 {
@@ -153,8 +153,8 @@ static void unblock(const float *ours, float *out)
     for (size_t head = 0; head < VALUE_HEADS; head++)
         for (size_t v = 0; v < DIM; v++)
             for (size_t k = 0; k < DIM; k++) {
-                const size_t block = head * DELTA_BLOCKS + v / STATE_COLUMNS;
-                out[(head * DIM + v) * DIM + k] = ours[(block * DIM + k) * STATE_COLUMNS + v % STATE_COLUMNS];
+                const size_t block = head * DELTA_BLOCKS + v / OPS_STATE_COLUMNS;
+                out[(head * DIM + v) * DIM + k] = ours[(block * DIM + k) * OPS_STATE_COLUMNS + v % OPS_STATE_COLUMNS];
             }
 }
 
@@ -163,7 +163,7 @@ static void delta_net_agrees_with_ggml(void **state)
     (void)state;
     delta_world *w = new_world();
     const size_t floats = state_floats(&w->shape);
-    assert_int_equal(floats, VALUE_HEADS * DELTA_BLOCKS * STATE_COLUMNS * DIM);
+    assert_int_equal(floats, VALUE_HEADS * DELTA_BLOCKS * OPS_STATE_COLUMNS * DIM);
     float *before = test_alloc(floats, sizeof *before), *after = test_alloc(floats, sizeof *after);
     pass_fixture *f =
         pass_new(&w->shape, &w->layer, T, delta_blocks_bytes(&w->layer.delta, T), delta_scratch_bytes(&w->shape, T));
