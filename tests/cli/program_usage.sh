@@ -30,7 +30,7 @@ refuses 2 "no snapshot file" snapshot info
 refuses 2 "no snapshot file" snapshot verify
 refuses 2 "one argument too many" snapshot verify a b
 refuses 2 "unknown option '--json'" snapshot verify --json a
-refuses 1 "qsa snapshot info: cannot open $folder/nowhere" snapshot info "$folder/nowhere"
+refuses 1 "qsa snapshot info: $folder/nowhere: cannot open: No such file" snapshot info "$folder/nowhere"
 refuses 1 "regular" snapshot verify "$folder"
 : >"$folder/empty"
 refuses 1 "ends too early" snapshot verify "$folder/empty"
