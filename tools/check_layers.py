@@ -6,7 +6,7 @@ usage: check_layers.py [--build FOLDER]
 
 Includes are read from the sources. With --build, the object files of that build folder are read too (nm): then a
 call of a room above is seen, and a circle of files that share one header.
-Prints the order of the rooms, a line per violation and the totals; exits with 1 if there is a violation.
+Prints the order of the rooms, a line per violation and circle, and the totals; exits with 1 if there is either.
 """
 
 import argparse
@@ -228,7 +228,7 @@ def main():
         print("circle: " + ", ".join(circle))
     seen = f"{len(files.by_name)} files" + (f", {objects} objects" if build else "")
     print(f"{seen}: {len(circles)} circles, {house.upward} upward includes")
-    return 1 if house.problems or not files.by_name else 0
+    return 1 if house.problems or circles or not files.by_name else 0
 
 
 if __name__ == "__main__":
