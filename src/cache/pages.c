@@ -39,7 +39,7 @@ qsa_status qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to)
 
 qsa_status qsa_page_swap(qsa_cache *cache, uint32_t a, uint32_t b)
 {
-    assert(a != b && a < cache->layout.pages && b < cache->layout.pages);
+    assert(a < cache->layout.pages && b < cache->layout.pages);
     QSA_TRY(cache->store->operations->swap_pages(cache->store, a, b));
     qsa_triple *of_a = triples_of(cache, a), *of_b = triples_of(cache, b);
     for (int slot = 0; slot < QSA_PAGE_TOKENS; slot++) {
