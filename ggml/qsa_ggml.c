@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The adapter; see qsa_ggml.h. Compiled by the host against the ggml that it uses. */
+/* The adapter; see qsa_ggml.h. The host compiles it against its own ggml. */
 #include "qsa_ggml.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,17 +28,17 @@ typedef struct layer_nodes {
     qsa_ggml_pass *pass;
     uint32_t layer;
     bool in_graph;
-    bool announced;                /* to libqsa, in the present run */
+    bool begun;                    /* in the current run */
     phase_node phases[QSA_PHASES]; /* user data of the nodes */
 } layer_nodes;
 
 struct qsa_ggml_pass {
     qsa_config config;
-    qsa_step *step; /* of the present run */
+    qsa_step *step; /* of the current run */
     uint32_t tokens;
     atomic_int status; /* the first qsa_status that was not QSA_OK */
     char detail[DETAIL_BYTES];
-    void (*phase_begins)(void *user, uint32_t phase); /* NULL: nobody is told */
+    void (*phase_begins)(void *user, uint32_t phase); /* NULL: no observer */
     void *observer;
     layer_nodes layers[];
 };
@@ -99,25 +100,27 @@ const char *qsa_ggml_pass_detail(const qsa_ggml_pass *pass)
     return pass->detail;
 }
 
-/* Keeps the first failure. Of threads that fail at once only the one that came first writes the line; it is read after
- * the graph has run. */
+/* Keeps the first failure. Of several threads that fail, only the first writes the detail line; it is read after the
+ * graph has run. */
 static void keep_failure(qsa_ggml_pass *pass, qsa_status status, const char *detail)
 {
+    assert(status != QSA_OK);
     int expected = QSA_OK;
     if (atomic_compare_exchange_strong(&pass->status, &expected, status))
         snprintf(pass->detail, sizeof pass->detail, "%s", detail);
 }
 
-/* ---- building ---- */
+/* ---- building a graph ---- */
 
-/* The line is for qsa_ggml_pass_detail: nothing runs while a graph is built. */
+/* Needs no atomics: nothing runs while a graph is built. */
 static qsa_status refuse(qsa_ggml_pass *pass, qsa_status status, const char *name, const char *why)
 {
+    assert(status != QSA_OK);
     snprintf(pass->detail, sizeof pass->detail, "%s: %s", name, why);
     return status;
 }
 
-/* dim, heads, tokens: what the shape must be. A tensor of one head has its tokens in dimension 1. */
+/* The shape must be [dim, heads, tokens]. Raw keys have no heads: theirs is [dim, tokens, 1]. */
 static qsa_status check_source(qsa_ggml_pass *pass, const char *name, const struct ggml_tensor *tensor, int64_t dim,
                                int64_t heads, int64_t tokens)
 {
@@ -132,11 +135,8 @@ static qsa_status check_source(qsa_ggml_pass *pass, const char *name, const stru
                  (long long)dim, (long long)heads, (long long)tokens);
         return refuse(pass, QSA_E_ARGUMENT, name, why);
     }
-    if (tensor->nb[0] != sizeof(float) || tensor->nb[1] % sizeof(float) != 0 || tensor->nb[2] % sizeof(float) != 0) {
-        return refuse(pass, QSA_E_ARGUMENT, name,
-                      "has elements of a head that are not adjacent, or a stride that is "
-                      "no multiple of a float");
-    }
+    if (tensor->nb[0] != sizeof(float) || tensor->nb[1] % sizeof(float) != 0 || tensor->nb[2] % sizeof(float) != 0)
+        return refuse(pass, QSA_E_ARGUMENT, name, "needs contiguous heads, and strides that are multiples of a float");
     return QSA_OK;
 }
 
@@ -159,7 +159,7 @@ static qsa_status check_queries(qsa_ggml_pass *pass, const qsa_ggml_sources *s)
     return check_source(pass, "index q", s->index_q, c->index_dim, c->index_heads, tokens);
 }
 
-/* ---- running ---- */
+/* ---- running a graph ---- */
 
 static qsa_strided strided(const struct ggml_tensor *tensor)
 {
@@ -171,18 +171,19 @@ static qsa_strided strided_one_head(const struct ggml_tensor *tensor)
     return (qsa_strided){tensor->data, tensor->nb[1] / sizeof(float), 0};
 }
 
-static void tell(const qsa_ggml_pass *pass, uint32_t phase)
+static void notify(const qsa_ggml_pass *pass, uint32_t phase)
 {
+    assert(phase < QSA_PHASES);
     if (pass->phase_begins != NULL)
         pass->phase_begins(pass->observer, phase);
 }
 
-/* On one of the graph's threads. tokens: of the graph. */
-static void announce(layer_nodes *layer, int64_t tokens, const qsa_tensors *tensors, const qsa_output *output)
+/* Runs on one of the graph's threads. tokens: of the graph. */
+static void begin_layer(layer_nodes *layer, int64_t tokens, const qsa_tensors *tensors, const qsa_output *output)
 {
     qsa_ggml_pass *pass = layer->pass;
-    tell(pass, 0); /* announcing belongs to the first phase */
-    layer->announced = false;
+    notify(pass, 0); /* beginning a layer counts as part of its first phase */
+    layer->begun = false;
     if (qsa_ggml_pass_status(pass) != QSA_OK)
         return;
     if (pass->step == NULL || tokens != pass->tokens) {
@@ -190,12 +191,12 @@ static void announce(layer_nodes *layer, int64_t tokens, const qsa_tensors *tens
         return;
     }
     const qsa_status status = qsa_layer_begin(pass->step, layer->layer, tensors, output);
-    layer->announced = status == QSA_OK;
+    layer->begun = status == QSA_OK;
     if (status != QSA_OK)
         keep_failure(pass, status, qsa_error_detail());
 }
 
-/* Sources of a layer's nodes; one that stores only has no more than the first three. */
+/* Sources of a layer's nodes. A layer that only updates the cache has the first three. */
 enum { SOURCE_K, SOURCE_V, SOURCE_RAW_KEY, STORED_SOURCES, SOURCE_Q = STORED_SOURCES, SOURCE_INDEX_Q, SOURCES };
 
 static qsa_tensors tensors_of(const struct ggml_tensor *out)
@@ -212,12 +213,12 @@ static void run_begin(struct ggml_tensor *out, int ith, int nth, void *user)
     (void)nth;
     layer_nodes *layer = user;
     if (ith != 0)
-        return; /* ggml calls a node from all its threads; one announces the layer */
+        return; /* ggml runs a node on all its threads; one of them begins the layer */
     qsa_tensors tensors = tensors_of(out);
     tensors.q = strided(out->src[SOURCE_Q]);
     tensors.index_q = strided(out->src[SOURCE_INDEX_Q]);
     const qsa_output output = {out->data, out->nb[1] / sizeof(float), layer->pass->config.head_dim};
-    announce(layer, out->ne[1], &tensors, &output);
+    begin_layer(layer, out->ne[1], &tensors, &output);
 }
 
 static void run_begin_store(struct ggml_tensor *out, int ith, int nth, void *user)
@@ -225,20 +226,21 @@ static void run_begin_store(struct ggml_tensor *out, int ith, int nth, void *use
     (void)nth;
     if (ith == 0) {
         const qsa_tensors tensors = tensors_of(out);
-        announce(user, out->ne[1], &tensors, &(qsa_output){NULL, 0, 0});
+        begin_layer(user, out->ne[1], &tensors, &(qsa_output){NULL, 0, 0});
     }
 }
 
 static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user)
 {
     (void)out;
+    assert(ith >= 0 && ith < nth);
     const phase_node *node = user;
     qsa_ggml_pass *pass = node->layer->pass;
     if (ith == 0 && node->phase > 0)
-        tell(pass, node->phase);
+        notify(pass, node->phase);
     const uint32_t parts = nth < QSA_MAX_PARTS ? (uint32_t)nth : QSA_MAX_PARTS;
-    /* A part of the phase in which another part failed still runs: so the step knows the lowest error. */
-    if ((uint32_t)ith >= parts || !node->layer->announced)
+    /* If another part of this phase failed, this part still runs, so that the step knows the lowest error. */
+    if ((uint32_t)ith >= parts || !node->layer->begun)
         return;
     const qsa_status status = qsa_layer_phase(pass->step, node->phase, (uint32_t)ith, parts);
     if (status != QSA_OK)
@@ -248,15 +250,16 @@ static void run_phase(struct ggml_tensor *out, int ith, int nth, void *user)
 static qsa_status check_layer(qsa_ggml_pass *pass, uint32_t layer)
 {
     if (layer >= pass->config.layers)
-        return refuse(pass, QSA_E_ARGUMENT, "layer", "is not one of the cache");
-    return pass->layers[layer].in_graph ? refuse(pass, QSA_E_ORDER, "layer", "is in the graph already") : QSA_OK;
+        return refuse(pass, QSA_E_ARGUMENT, "layer", "is not a layer of the cache");
+    return pass->layers[layer].in_graph ? refuse(pass, QSA_E_ORDER, "layer", "is already in the graph") : QSA_OK;
 }
 
-/* first: the node that announces the layer. Each node after it is in place, the output of the one before, so the phases
- * run in order. */
+/* first: the node that begins the layer. Each phase is an in-place node on the output of the node before it, so the
+ * phases run in order. */
 static struct ggml_tensor *add_phases(struct ggml_context *context, layer_nodes *nodes, struct ggml_tensor *first,
                                       struct ggml_tensor **inputs, int n)
 {
+    assert(!nodes->in_graph && n <= SOURCES);
     struct ggml_tensor *out = first;
     for (uint32_t p = 0; p < QSA_PHASES; p++)
         out = ggml_custom_inplace(context, out, inputs, n, run_phase, GGML_N_TASKS_MAX, &nodes->phases[p]);

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session of any depth without reading a prompt: what a measurement at that depth needs, made in the cache directly.
- */
+/* Fills a session to any depth without running the model, to measure speed at that depth: random K, V and index keys go
+ * straight into the cache. */
 #include "base/error.h"
 #include "base/splitmix64.h"
 #include "model/state.h"
 #include "session/session.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { STEP_TOKENS = 512 };
 
-/* Of the recurrent states: small beside what tokens add to them. */
+/* Magnitude of the random recurrent states: small against what tokens add to them. */
 static const float STATE_SIZE = 1.0f / 128;
 
-/* ---- made-up numbers ---- */
+/* ---- random numbers ---- */
 
-/* From -size to size. */
+/* Uniform in [-size, size]. */
 static void fill_floats(uint64_t *random, float *out, size_t n, float size)
 {
     for (size_t i = 0; i < n; i++)
@@ -31,7 +32,8 @@ static void fill_ids(uint64_t *random, int32_t *out, uint64_t n, uint32_t vocabu
 
 /* ---- K, V and index ---- */
 
-/* Rows of one table stand for all projections: each layer of each step reads k, v and raw key from other rows on. */
+/* One random table stands in for all projections: each layer of each step reads k, v and raw keys from it, starting at
+ * random rows. */
 typedef struct filler {
     qsa_context *context;
     qsa_threads *threads;
@@ -50,8 +52,9 @@ static qsa_strided rows_of(filler *f, size_t head_stride)
 
 static qsa_status fill_layer(filler *f, qsa_step *step, uint32_t layer)
 {
+    assert(layer < f->context->config.layers);
     const qsa_config *c = &f->context->config;
-    const qsa_strided unread = {f->table, 0, 0}; /* without output there are no queries */
+    const qsa_strided unread = {f->table, 0, 0}; /* a layer without output does not read queries */
     qsa_tensors tensors = {.q = unread, .index_q = unread};
     tensors.k = rows_of(f, c->head_dim);
     tensors.v = rows_of(f, c->head_dim);
@@ -61,6 +64,7 @@ static qsa_status fill_layer(filler *f, qsa_step *step, uint32_t layer)
 
 static qsa_status fill_step(filler *f, qsa_seq seq, int64_t position, uint32_t tokens)
 {
+    assert(tokens > 0 && tokens <= f->step_tokens);
     const qsa_entry entry = {seq, position, tokens, NULL};
     qsa_step *step = NULL;
     qsa_status status = qsa_step_begin(f->context->cache, &entry, 1, &step);
@@ -68,7 +72,7 @@ static qsa_status fill_step(filler *f, qsa_seq seq, int64_t position, uint32_t t
         status = fill_layer(f, step, layer);
     if (step == NULL)
         return engine_fail_as_library(status);
-    ENGINE_TRY_LIBRARY(qsa_step_commit(step, NULL)); /* after a failed layer: its error, as abort */
+    ENGINE_TRY_LIBRARY(qsa_step_commit(step, NULL)); /* after a failed layer: aborts and returns its error */
     return QSA_OK;
 }
 
@@ -88,12 +92,12 @@ static qsa_status fill_sequence(filler *f, qsa_session *s, uint64_t tokens)
     return QSA_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- qsa_session_fill ---- */
 
 static qsa_status check_fill(const qsa_session *s, uint64_t tokens)
 {
     if (s == NULL || tokens == 0)
-        return engine_fail(QSA_E_ARGUMENT, "qsa_session_fill: no session, or no tokens");
+        return engine_fail(QSA_E_ARGUMENT, "qsa_session_fill: session is NULL or tokens is 0");
     return context_check_room(s->context, tokens);
 }
 
@@ -107,7 +111,7 @@ static qsa_status filler_create(qsa_session *s, uint64_t tokens, uint64_t seed, 
     out->table = malloc(floats * sizeof *out->table);
     out->ids = malloc(tokens * sizeof *out->ids);
     if (out->table == NULL || out->ids == NULL)
-        return engine_fail(QSA_E_MEMORY, "no memory for made-up tokens");
+        return engine_fail(QSA_E_MEMORY, "no memory for random tokens");
     fill_floats(&out->random, out->table, floats, 1.0f);
     fill_ids(&out->random, out->ids, tokens, c->model->shape.vocabulary);
     ENGINE_TRY_LIBRARY(qsa_threads_create(forward_threads(c->options.threads), &out->threads));

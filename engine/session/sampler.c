@@ -5,6 +5,7 @@
 #include "base/splitmix64.h"
 #include "ops/ops.h"
 
+#include <assert.h>
 #include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@ typedef struct candidate {
     int32_t id;
 } candidate;
 
-/* The order is produced as far as it is needed: candidates [0, heap_count) are a heap, the best one on top; behind them
- * stand those already taken from it, the best one last. */
+/* Candidates are sorted only as far as needed: [0, heap_count) is a heap with the best at index 0; the rest are those
+ * popped so far, the best at the end. */
 struct qsa_sampler {
     qsa_sampler_options options;
     uint32_t vocabulary;
@@ -35,7 +36,7 @@ void qsa_sampler_options_init(qsa_sampler_options *options)
     *options = (qsa_sampler_options){.size_bytes = sizeof *options, .top_p = 1.0f};
 }
 
-/* Written so that a NaN is refused as well. */
+/* Negated comparisons, so that a NaN is refused too. */
 static qsa_status check_options(const qsa_sampler_options *options)
 {
     ENGINE_TRY(engine_check_size("qsa_sampler_options", options->size_bytes, sizeof *options));
@@ -96,26 +97,26 @@ static double draw(qsa_sampler *sampler)
     return (double)(splitmix64_next(&sampler->state) >> 11) * 0x1p-53;
 }
 
-/* ---- the order ---- */
+/* ---- order ---- */
 
 static bool is_better(candidate a, candidate b)
 {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-/* Lets the candidate at a place of the heap sink to where both below it are worse. */
-static void sink(candidate *heap, uint32_t count, uint32_t place)
+/* Moves the candidate at an index of the heap down until both its children are worse. */
+static void sift_down(candidate *heap, uint32_t count, uint32_t index)
 {
-    candidate sinking = heap[place];
-    for (uint32_t below = 2 * place + 1; below < count; below = 2 * place + 1) {
-        if (below + 1 < count && is_better(heap[below + 1], heap[below]))
-            below++;
-        if (is_better(sinking, heap[below]))
+    candidate moved = heap[index];
+    for (uint32_t child = 2 * index + 1; child < count; child = 2 * index + 1) {
+        if (child + 1 < count && is_better(heap[child + 1], heap[child]))
+            child++;
+        if (is_better(moved, heap[child]))
             break;
-        heap[place] = heap[below];
-        place = below;
+        heap[index] = heap[child];
+        index = child;
     }
-    heap[place] = sinking;
+    heap[index] = moved;
 }
 
 static void begin_order(qsa_sampler *sampler, const float *logits)
@@ -123,32 +124,33 @@ static void begin_order(qsa_sampler *sampler, const float *logits)
     for (uint32_t i = 0; i < sampler->vocabulary; i++)
         sampler->candidates[i] = (candidate){logits[i], (int32_t)i};
     sampler->heap_count = sampler->vocabulary;
-    for (uint32_t place = sampler->vocabulary / 2; place-- > 0;)
-        sink(sampler->candidates, sampler->heap_count, place);
+    for (uint32_t index = sampler->vocabulary / 2; index-- > 0;)
+        sift_down(sampler->candidates, sampler->heap_count, index);
     sampler->largest = sampler->candidates[0].logit;
 }
 
-/* The candidate of a rank below vocabulary, counted from 0. */
+/* The candidate of a rank: 0 is the best. Pops as many from the heap as that takes. */
 static candidate ranked(qsa_sampler *sampler, uint32_t rank)
 {
+    assert(rank < sampler->vocabulary && sampler->heap_count <= sampler->vocabulary);
     candidate *heap = sampler->candidates;
     while (sampler->vocabulary - sampler->heap_count <= rank) {
         candidate best = heap[0];
         heap[0] = heap[--sampler->heap_count];
         heap[sampler->heap_count] = best;
-        sink(heap, sampler->heap_count, 0);
+        sift_down(heap, sampler->heap_count, 0);
     }
     return heap[sampler->vocabulary - 1 - rank];
 }
 
-/* ---- the choice ---- */
+/* ---- choice ---- */
 
 static double weight_of(const qsa_sampler *sampler, float logit)
 {
     return ops_exp64(((double)logit - (double)sampler->largest) / (double)sampler->options.temperature);
 }
 
-/* The first `count` of the order, and what they weigh together. */
+/* The first `count` candidates in order, and the sum of their weights. */
 typedef struct kept {
     uint32_t count;
     double weight;
@@ -164,7 +166,7 @@ static kept keep_top_k(qsa_sampler *sampler)
             all.weight += weight_of(sampler, ranked(sampler, rank).logit);
         return all;
     }
-    /* All of them, hence without putting them in order. */
+    /* No top_k: the sum needs no sorting. */
     for (uint32_t i = 0; i < all.count; i++)
         all.weight += weight_of(sampler, sampler->candidates[i].logit);
     return all;
@@ -190,9 +192,10 @@ static kept keep_top_p_min_p(qsa_sampler *sampler, kept before)
 
 static int32_t choose(qsa_sampler *sampler, kept from)
 {
+    assert(from.count > 0 && from.count <= sampler->vocabulary);
     double target = draw(sampler) * from.weight, sum = 0.0;
     uint32_t rank = 0;
-    /* The last one needs no test: rounding may leave the sum just below the target. */
+    /* The last candidate needs no test: rounding may leave the sum just below the target. */
     for (; rank + 1 < from.count; rank++) {
         sum += weight_of(sampler, ranked(sampler, rank).logit);
         if (sum > target)
@@ -203,6 +206,7 @@ static int32_t choose(qsa_sampler *sampler, kept from)
 
 static int32_t largest_id(const float *logits, uint32_t count)
 {
+    assert(count > 0);
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++)
         if (logits[i] > logits[best])
@@ -212,6 +216,7 @@ static int32_t largest_id(const float *logits, uint32_t count)
 
 qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *out_token)
 {
+    assert(sampler != NULL && logits != NULL && out_token != NULL);
     for (uint32_t i = 0; i < sampler->vocabulary; i++)
         if (!isfinite(logits[i]))
             return engine_fail(QSA_E_NONFINITE, "the logit of token %u is %g", i, (double)logits[i]);

@@ -6,13 +6,14 @@
 #include "session/sampler.h"
 #include "session/session.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { STATE_HEAD_BYTES = 2 * sizeof(uint64_t) }; /* tokens, has_logits; the floats follow */
+enum { STATE_HEAD_BYTES = 2 * sizeof(uint64_t) }; /* tokens and has_logits, before the floats */
 _Static_assert(offsetof(session_state, floats) == offsetof(session_state, tokens) + STATE_HEAD_BYTES, "file layout");
 
 static uint64_t saved_floats(const qsa_context *c, uint64_t has_logits)
@@ -20,7 +21,7 @@ static uint64_t saved_floats(const qsa_context *c, uint64_t has_logits)
     return state_floats(&c->model->shape) + (has_logits ? c->model->shape.vocabulary : 0);
 }
 
-/* The same model in f32 and native computes other states: it counts as another one. */
+/* The same file with weights dequantised to f32 computes other states, so it has another digest. */
 static uint64_t digest_of(const qsa_model *model)
 {
     return gguf_file_digest(model->file) + (uint64_t)model->storage;
@@ -30,6 +31,7 @@ static uint64_t digest_of(const qsa_model *model)
 
 static qsa_section section_of_state(const qsa_context *c, uint32_t number, const session_state *state)
 {
+    assert(number <= MAX_CHECKPOINTS + 1 && state->has_logits <= 1);
     const uint64_t bytes = STATE_HEAD_BYTES + saved_floats(c, state->has_logits) * sizeof(float);
     return (qsa_section){saved_tag_state(number), &state->tokens, bytes};
 }
@@ -40,6 +42,7 @@ qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampl
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_save: session or path is NULL");
     const qsa_context *c = session->context;
     const session_places *places = &session->places;
+    assert(places->n <= MAX_CHECKPOINTS + 1); /* what sections[] has room for, and the loader accepts */
     const saved_head head = {SAVED_VERSION, places->n, session->anchor, session->fed, sampler != NULL};
     const uint64_t random = sampler == NULL ? 0 : qsa_sampler_state(sampler);
     qsa_section sections[4 + MAX_CHECKPOINTS + 2];
@@ -55,7 +58,7 @@ qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampl
     return QSA_OK;
 }
 
-/* ---- load: the parts, each checked before anything is made of it ---- */
+/* ---- load: every section is checked before it is used ---- */
 
 static qsa_status bad_part(uint32_t tag, const char *what)
 {
@@ -71,12 +74,12 @@ static const qsa_section *find_section(const qsa_snapshot *file, uint32_t tag)
     return NULL;
 }
 
-/* A part that must be there, of exactly so many bytes. NULL after saying what is wrong: QSA_E_FORMAT. */
+/* A required section of exactly `bytes` bytes. NULL: QSA_E_FORMAT, and the detail is set. */
 static const qsa_section *find_part(const qsa_snapshot *file, uint32_t tag, uint64_t bytes)
 {
     const qsa_section *section = find_section(file, tag);
     if (section == NULL) {
-        (void)bad_part(tag, "is missing: no session of the engine");
+        (void)bad_part(tag, "is missing: the snapshot holds no engine session");
         return NULL;
     }
     if (section->size_bytes != bytes) {
@@ -100,7 +103,7 @@ static qsa_status read_head(const qsa_snapshot *file, saved_head *out_head)
     }
     if (out_head->places > MAX_CHECKPOINTS + 1 || out_head->fed > 1 || out_head->has_sampler > 1 ||
         out_head->anchor < 0 || out_head->anchor > QSA_MAX_POSITION)
-        return bad_part(SAVED_TAG_HEAD, "holds numbers that no session has");
+        return bad_part(SAVED_TAG_HEAD, "holds impossible values");
     if (file->n_sections != 3 + out_head->places + out_head->has_sampler) {
         return engine_fail(QSA_E_FORMAT, "snapshot: %u sections of the host, part ENGN says %u", file->n_sections,
                            3 + out_head->places + out_head->has_sampler);
@@ -111,7 +114,7 @@ static qsa_status read_head(const qsa_snapshot *file, saved_head *out_head)
 static qsa_status check_sequence(const qsa_context *c, const qsa_snapshot *file, const saved_head *head)
 {
     if (file->n_sequences != 1)
-        return engine_fail(QSA_E_FORMAT, "snapshot: %u sequences, a session has one", file->n_sequences);
+        return engine_fail(QSA_E_FORMAT, "snapshot: %u sequences; a session has one", file->n_sequences);
     const qsa_seq_info *info = &file->infos[0];
     if (info->window != 0 || info->rotary_frame != 0 || (info->tokens > 0 && !head->fed) ||
         info->anchor != (head->fed ? head->anchor : 0))
@@ -133,7 +136,7 @@ static qsa_status read_tokens(qsa_session *s, const qsa_snapshot *file, uint64_t
     return QSA_OK;
 }
 
-/* A part's size says whether logits follow, and it must say the same. */
+/* The size of the section tells whether logits follow; its has_logits must agree. */
 static qsa_status read_state(const qsa_context *c, const qsa_snapshot *file, uint32_t number, session_state *out)
 {
     const uint32_t tag = saved_tag_state(number);
@@ -148,7 +151,7 @@ static qsa_status read_state(const qsa_context *c, const qsa_snapshot *file, uin
     memcpy(&out->has_logits, data + sizeof out->tokens, sizeof out->has_logits);
     memcpy(out->floats, data + STATE_HEAD_BYTES, n * sizeof(float));
     if (out->has_logits != logits)
-        return bad_part(tag, "says otherwise whether logits follow");
+        return bad_part(tag, "has a size that contradicts its has_logits");
     for (uint64_t i = 0; i < n; i++)
         if (!isfinite(out->floats[i]))
             return bad_part(tag, "holds a number that is not finite");
@@ -158,6 +161,7 @@ static qsa_status read_state(const qsa_context *c, const qsa_snapshot *file, uin
 static qsa_status read_place(qsa_session *s, const qsa_snapshot *file, uint32_t number)
 {
     session_places *places = &s->places;
+    assert(number == places->n + 1 && places->n <= MAX_CHECKPOINTS);
     session_state *state = state_new(s->context);
     if (state == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a state", state_size_bytes(s->context));
@@ -177,13 +181,13 @@ static qsa_status read_states(qsa_session *s, const qsa_snapshot *file, const sa
 {
     ENGINE_TRY(read_state(s->context, file, 0, s->now));
     if (s->now->tokens != file->infos[0].tokens)
-        return bad_part(saved_tag_state(0), "is the state after another number of tokens");
+        return bad_part(saved_tag_state(0), "is the state after a different number of tokens");
     for (uint32_t i = 0; i < head->places; i++)
         ENGINE_TRY(read_place(s, file, i + 1));
     return QSA_OK;
 }
 
-/* *out_sampler: NULL if none was saved. */
+/* Fills s from the file. *out_sampler: NULL if no sampler was saved. */
 static qsa_status read_session(qsa_session *s, const qsa_snapshot *file, const qsa_section **out_sampler)
 {
     saved_head head;
@@ -199,7 +203,7 @@ static qsa_status read_session(qsa_session *s, const qsa_snapshot *file, const q
     return QSA_OK;
 }
 
-/* The file's sequences are open in the cache: they become the session's, or are closed again. */
+/* qsa_snapshot_load opened the file's sequences in the cache: the session takes them over, or they are closed. */
 static qsa_status adopt(qsa_session *s, const qsa_snapshot *file, qsa_sampler *sampler)
 {
     const qsa_section *random = NULL;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a session lies in a snapshot: what the engine adds to libqsa's parts, as sections of the host. docs/SNAPSHOT.md,
- * section 8, describes them. */
+/* A session in a snapshot: the host sections that the engine adds (docs/SNAPSHOT.md, section 8). */
 #ifndef QSA_ENGINE_SESSION_SAVED_H
 #define QSA_ENGINE_SESSION_SAVED_H
 
+#include <assert.h>
 #include <stdint.h>
 
 #define SAVED_TAG(a, b, c, d) ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
 
 enum {
-    /* Of the layout and of the rules that the states were computed by: 1 had the rows of delta nets' matrices one after
-     * the other, 2 products that depended on the processor. */
+    /* Of the layout and of the arithmetic that computed the states: either change makes older files unusable. */
     SAVED_VERSION = 3,
     SAVED_TAG_HEAD = SAVED_TAG('E', 'N', 'G', 'N'),
     SAVED_TAG_TOKENS = SAVED_TAG('T', 'O', 'K', 'S'),
     SAVED_TAG_SAMPLER = SAVED_TAG('S', 'A', 'M', 'P')
 };
 
-/* Number 0 is the present state, the places follow. */
+/* Number 0 is the current state; the places follow from 1 on. */
 static inline uint32_t saved_tag_state(uint32_t number)
 {
+    assert(number < 100);
     return SAVED_TAG('S', 'T', '0' + number / 10, '0' + number % 10);
 }
 

@@ -33,8 +33,8 @@ static inline size_t utf8_stream_bound(size_t count)
  * utf8_stream_bound(count) bytes and does not overlap bytes. */
 size_t utf8_stream_push(utf8_stream *stream, const char *bytes, size_t count, char *out);
 
-/* Ends the text: writes one U+FFFD (3 bytes) if bytes are held back, and returns how many it wrote. Resets the stream.
- */
+/* Ends the text: writes one U+FFFD (3 bytes) if bytes are held back, and returns how many it wrote. The stream is new
+ * again. */
 size_t utf8_stream_finish(utf8_stream *stream, char *out);
 
 #endif

@@ -38,7 +38,7 @@ void vocabulary_release(vocabulary *words);
 text_span vocabulary_token(const vocabulary *words, int32_t id);
 bool vocabulary_is_special(const vocabulary *words, int32_t id);
 
-/* A hash index of ordinary tokens by their bytes; of duplicates it has the lowest id. Only reading the merges needs it.
+/* A hash index of ordinary tokens by their bytes; of duplicates it has the lowest id. Only needed to read the merges.
  */
 typedef struct vocabulary_index {
     const vocabulary *words;
@@ -52,8 +52,7 @@ void vocabulary_index_release(vocabulary_index *index);
 /* false: no ordinary token has these bytes. */
 bool vocabulary_find(const vocabulary_index *index, const char *bytes, size_t count, int32_t *out_id);
 
-/* Decodes text in the byte-level alphabet; false: it has characters outside the alphabet. out has room for count bytes.
- */
+/* Decodes text in the byte-level alphabet; false: it has characters outside it. out has room for count bytes. */
 bool alphabet_decode(const char *text, size_t count, char *out, size_t *out_count);
 
 #endif

@@ -509,9 +509,9 @@ static void anchor_of_an_empty_session_is_held_to_its_range(void **state)
     model_ok(qsa_session_save(empty, NULL, path));
     forged f = forge_saved();
     const witness w = watch(context_of(models[2], 2, 64, 1));
-    refuse_word(&f, &w, 0, 8, UINT32_C(1) << 31, QSA_E_FORMAT, "numbers that no session has");
-    refuse_word(&f, &w, 0, 12, 1, QSA_E_FORMAT, "numbers that no session has");
-    refuse_word(&f, &w, 0, 12, UINT32_MAX, QSA_E_FORMAT, "numbers that no session has");
+    refuse_word(&f, &w, 0, 8, UINT32_C(1) << 31, QSA_E_FORMAT, "impossible values");
+    refuse_word(&f, &w, 0, 12, 1, QSA_E_FORMAT, "impossible values");
+    refuse_word(&f, &w, 0, 12, UINT32_MAX, QSA_E_FORMAT, "impossible values");
     forge_save(&f);
     qsa_session *s = NULL;
     model_ok(qsa_session_load(w.context, second_path, NULL, &s));
