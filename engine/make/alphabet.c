@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "make/alphabet.h"
 
-/* The byte itself where it is printable in Latin-1, otherwise the next of the characters from U+0100 on. */
+#include <assert.h>
+
+/* A printable Latin-1 character stands for itself; the other 68 bytes, ascending, are U+0100 and up. */
 static uint32_t character_of_byte(uint32_t byte)
 {
     if (byte <= 32)
@@ -15,6 +17,7 @@ static uint32_t character_of_byte(uint32_t byte)
 
 char *alphabet_append(char *end, uint32_t byte)
 {
+    assert(byte < 256);
     uint32_t c = character_of_byte(byte); /* below U+0800 */
     if (c < 128) {
         *end++ = (char)c;

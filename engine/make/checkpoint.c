@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
@@ -30,6 +31,7 @@ static uint64_t padded(uint64_t bytes)
 
 qsa_status checkpoint_open(checkpoint *file, const char *path, size_t tensors)
 {
+    assert(path != NULL);
     const struct ggml_init_params room = {.mem_size = (tensors + 1) * ggml_tensor_overhead(), .no_alloc = true};
     *file = (checkpoint){.path = path, .block_bytes = BLOCK_BYTES};
     file->head = gguf_init_empty();
@@ -41,10 +43,11 @@ qsa_status checkpoint_open(checkpoint *file, const char *path, size_t tensors)
     return QSA_OK;
 }
 
-/* ---- keys and list ---- */
+/* ---- keys and tensor infos ---- */
 
 void checkpoint_list(checkpoint *file, const checkpoint_tensor *tensor)
 {
+    assert(tensor->dims[0] > 0 && file->written == 0);
     const int n_dims = tensor->dims[2] ? 3 : tensor->dims[1] ? 2 : 1;
     const size_t row = ggml_row_size(tensor->type, tensor->dims[0]);
     struct ggml_tensor *shape = ggml_new_tensor(file->shapes, tensor->type, n_dims, tensor->dims);
@@ -61,7 +64,7 @@ static qsa_status write_bytes(checkpoint *file, const void *bytes, size_t size)
     return QSA_OK;
 }
 
-/* Better said before minutes of work than after. A file system that cannot say how much room it has is tried. */
+/* Fails before minutes of work, not after. If the free space is unknown, writing is tried. */
 static qsa_status check_room(const checkpoint *file)
 {
     struct statvfs disk;
@@ -76,6 +79,7 @@ static qsa_status check_room(const checkpoint *file)
 
 qsa_status checkpoint_begin(checkpoint *file)
 {
+    assert(file->is_open && file->written == 0);
     const size_t size = gguf_get_meta_size(file->head);
     file->bytes = size + file->tensor_bytes;
     ENGINE_TRY(check_room(file));
@@ -95,6 +99,7 @@ qsa_status checkpoint_begin(checkpoint *file)
 
 qsa_status checkpoint_rows(checkpoint *file, const checkpoint_tensor *tensor, const float *elements, int64_t n)
 {
+    assert(file->block != NULL && n >= 0);
     const int64_t columns = tensor->dims[0];
     const size_t row = ggml_row_size(tensor->type, columns);
     const int64_t most = (int64_t)(file->block_bytes / row);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a checkpoint as one GGUF file: keys and the list of tensors first, then the tensors in the order of the list,
- * row by row, so that memory holds a block of rows however large the file is. The file appears under its name when it
- * is whole (base/new_file.h).
+/* Writes a checkpoint as one GGUF file: keys and tensor infos, then the tensors in the order they were added, row by
+ * row. Memory holds one block of rows, however large the file is. The file gets its name only when it is complete
+ * (base/new_file.h).
  *
- *     open    keys into head, every tensor listed    begin    (rows ... end_tensor) of every tensor    close
+ *     open    set keys in head, list every tensor    begin    for each tensor: rows ..., end_tensor    close
  *
- * Errors of all: QSA_E_MEMORY, QSA_E_IO (naming the path). */
+ * All functions fail with QSA_E_MEMORY or QSA_E_IO (naming the path). */
 #ifndef QSA_ENGINE_MAKE_CHECKPOINT_H
 #define QSA_ENGINE_MAKE_CHECKPOINT_H
 
@@ -18,10 +18,11 @@
 
 typedef struct checkpoint_tensor {
     char name[64];   /* GGML_MAX_NAME */
-    int64_t dims[3]; /* fastest first; 0: none */
+    int64_t dims[3]; /* fastest first; 0: no such dimension */
     enum ggml_type type;
 } checkpoint_tensor;
 
+/* The product of all dimensions but the first. */
 int64_t checkpoint_rows_of(const checkpoint_tensor *tensor);
 
 typedef struct checkpoint {
@@ -30,27 +31,29 @@ typedef struct checkpoint {
     uint64_t written;
     const char *path;
     qsa_new_file output;
-    bool is_open; /* output is */
+    bool is_open; /* output must be closed */
     struct ggml_context *shapes;
-    void *block; /* rows in the type of their tensor */
+    void *block; /* rows, converted to the type of their tensor */
     size_t block_bytes;
-    uint64_t tensor_bytes; /* of all that are listed, padded */
+    uint64_t tensor_bytes; /* of all listed tensors, with padding */
 } checkpoint;
 
-/* For at most `tensors` tensors. Close it whatever the status; path is to live until then. */
+/* Room for `tensors` tensors. Close also after a failure. path must stay valid until then. */
 qsa_status checkpoint_open(checkpoint *file, const char *path, size_t tensors);
 
+/* Adds a tensor to the list. */
 void checkpoint_list(checkpoint *file, const checkpoint_tensor *tensor);
 
-/* Writes keys and list. QSA_E_IO also where the disk has less room than the file takes. */
+/* Writes keys and tensor infos. QSA_E_IO also if the file is larger than the free disk space. */
 qsa_status checkpoint_begin(checkpoint *file);
 
-/* The next n rows of a tensor: elements [n][dims[0]]. */
+/* Writes the next n rows of a tensor, converted to its type: elements [n][dims[0]]. */
 qsa_status checkpoint_rows(checkpoint *file, const checkpoint_tensor *tensor, const float *elements, int64_t n);
-/* Pads to where the next tensor begins. */
+/* Pads to the offset of the next tensor. */
 qsa_status checkpoint_end_tensor(checkpoint *file);
 
-/* With QSA_OK the file gets its name, replacing what has it; otherwise it is removed. Returns status, or why not. */
+/* If status is QSA_OK the file gets its name, replacing any file of that name; otherwise it is removed. Returns status,
+ * or the error of closing. */
 qsa_status checkpoint_close(checkpoint *file, qsa_status status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's demo: the quoter in the user's cache folder, and ledgers to ask it about. */
+/* The engine's demo: the quoter model in the user's cache folder, and ledgers with questions. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "make/ledger.h"
@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <qsa_engine.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static const char *const TYPE_NAMES[QUOTER_TYPE_COUNT] = {
     [QUOTER_Q4_K] = "q4_k", [QUOTER_Q6_K] = "q6_k",
 };
 
-/* The folder as the XDG base directory specification has it: a relative XDG_CACHE_HOME is ignored. */
+/* By the XDG base directory specification: a relative XDG_CACHE_HOME is ignored. */
 static qsa_status find_cache(const char **out_root, const char **out_below)
 {
     const char *cache = getenv("XDG_CACHE_HOME");
@@ -38,7 +39,7 @@ static qsa_status find_cache(const char **out_root, const char **out_below)
     return QSA_OK;
 }
 
-/* The path of the demo model under this version and these options; free() it. */
+/* The path of the demo model for this version and these options. The caller frees it. */
 static qsa_status make_path(const quoter_options *options, char **out_path)
 {
     const char *root = "", *below = "";
@@ -52,9 +53,10 @@ static qsa_status make_path(const quoter_options *options, char **out_path)
     return QSA_OK;
 }
 
-/* Makes the folders above a file, those that are missing. */
+/* Creates the missing folders above a file. */
 static qsa_status make_folders(char *path)
 {
+    assert(path[0] == '/');
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         int failed = mkdir(path, 0755) != 0 && errno != EEXIST;
@@ -66,7 +68,7 @@ static qsa_status make_folders(char *path)
     return QSA_OK;
 }
 
-/* Whether the file is there and what it must be: one that a full disk or a dying machine left behind is made again. */
+/* Whether the file exists and has the right hash. A damaged one (full disk, power failure) is written again. */
 static bool is_intact(const char *path)
 {
     enum { PIECE_BYTES = 1 << 16 };

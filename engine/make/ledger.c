@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/random.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ enum {
     VAULTS = 10000,
     CODES = 100000000,
     PROMPT_BYTES = 32,
-    ANSWER_BYTES = LEDGER_LINE_BYTES - PROMPT_BYTES - 1, /* up to the full stop */
+    ANSWER_BYTES = LEDGER_LINE_BYTES - PROMPT_BYTES - 1, /* up to and with the full stop */
 };
 
 enum { STREAM_VAULTS, STREAM_CODES, STREAM_QUESTIONS };
@@ -53,9 +54,10 @@ qsa_status ledger_create(uint64_t seed, size_t size_bytes, char **out_text)
     return QSA_OK;
 }
 
-/* How often the bytes before `at` occur in the text with a byte after them. */
+/* How often the context_bytes bytes before `at` occur in the text, followed by at least one byte. */
 static size_t count_context(const char *text, size_t size_bytes, const char *at, uint32_t context_bytes)
 {
+    assert(at - text >= (ptrdiff_t)context_bytes && at < text + size_bytes);
     size_t found = 0;
     const char *context = at - context_bytes;
     for (const char *p = text; p + context_bytes < text + size_bytes; p++)
@@ -64,8 +66,8 @@ static size_t count_context(const char *text, size_t size_bytes, const char *at,
     return found;
 }
 
-/* True if at each byte of this line's answer the context before it occurs nowhere else. */
-static bool is_decided(const char *text, size_t size_bytes, size_t line, uint32_t context_bytes)
+/* Whether the context before each byte of this line's answer occurs only once. */
+static bool is_unambiguous(const char *text, size_t size_bytes, size_t line, uint32_t context_bytes)
 {
     const char *answer = text + line * LEDGER_LINE_BYTES + PROMPT_BYTES;
     for (size_t i = 0; i < ANSWER_BYTES; i++)
@@ -85,6 +87,7 @@ static bool is_ledger(const char *text, size_t lines)
 
 static void make_question(const char *line, ledger_question *out)
 {
+    _Static_assert(PROMPT_BYTES < sizeof out->prompt && ANSWER_BYTES < sizeof out->answer, "terminators");
     memset(out, 0, sizeof *out);
     memcpy(out->prompt, line, PROMPT_BYTES);
     memcpy(out->answer, line + PROMPT_BYTES, ANSWER_BYTES);
@@ -98,13 +101,13 @@ qsa_status ledger_ask(const char *text, size_t size_bytes, uint32_t context_byte
         return engine_fail(QSA_E_ARGUMENT, "ledger: a context of %u bytes, expected 1 to %d", (unsigned)context_bytes,
                            (int)PROMPT_BYTES);
     if (!is_ledger(text, lines))
-        return engine_fail(QSA_E_ARGUMENT, "ledger: the text is no ledger");
+        return engine_fail(QSA_E_ARGUMENT, "ledger: the text is not a ledger");
     uint32_t *order = shuffle(seed, STREAM_QUESTIONS, lines);
     if (!order)
         return engine_fail(QSA_E_MEMORY, "ledger: no memory for %zu lines", lines);
     size_t asked = 0;
     for (size_t i = 0; i < lines && asked < n; i++)
-        if (is_decided(text, size_bytes, order[i], context_bytes))
+        if (is_unambiguous(text, size_bytes, order[i], context_bytes))
             order[asked++] = order[i];
     if (asked == n)
         for (size_t i = 0; i < n; i++)

@@ -3,14 +3,16 @@
 
 #include "make/alphabet.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { MAX_LAYERS = QUOTER_MAX_BLOCKS * QUOTER_BLOCK_LAYERS };
 
-/* What general.file_type says of a file whose matrices are mostly of this type; the numbers are llama.cpp's. */
+/* general.file_type of a file whose matrices are mostly of this type, as llama.cpp numbers it. */
 static uint32_t file_type(quoter_type type)
 {
+    assert((unsigned)type < QUOTER_TYPE_COUNT);
     static const uint32_t types[QUOTER_TYPE_COUNT] = {
         [QUOTER_F32] = 0, [QUOTER_BF16] = 32, [QUOTER_Q8_0] = 7, [QUOTER_Q4_K] = 15, [QUOTER_Q6_K] = 18,
     };
@@ -56,7 +58,7 @@ static void set_attention(const quoter_plan *plan, struct gguf_context *file)
     set_u32(file, "attention.indexer.key_length", options->index_dim);
     set_u32(file, "attention.indexer.top_k", options->budget_tokens);
 
-    /* The rotary pairs are dealt to time, height and width in turn. */
+    /* Rotary pairs are assigned to time, height and width in turn. */
     uint32_t pairs = options->rotary_dims / 2;
     const int32_t sections[4] = {(int32_t)((pairs + 2) / 3), (int32_t)((pairs + 1) / 3), (int32_t)(pairs / 3), 0};
     set_u32(file, "rope.dimension_count", options->rotary_dims);
@@ -66,6 +68,7 @@ static void set_attention(const quoter_plan *plan, struct gguf_context *file)
 
 static void set_layer_kinds(const quoter_plan *plan, struct gguf_context *file)
 {
+    assert(plan->layers <= MAX_LAYERS);
     int8_t recurrent[MAX_LAYERS];
     int32_t ratios[MAX_LAYERS];
     for (uint32_t layer = 0; layer < plan->layers; layer++) {

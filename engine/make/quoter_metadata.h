@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of the file: shape, and a byte-level vocabulary. */
+/* The keys of the quoter's file: shape, and a byte-level vocabulary. */
 #ifndef QSA_ENGINE_MAKE_QUOTER_METADATA_H
 #define QSA_ENGINE_MAKE_QUOTER_METADATA_H
 

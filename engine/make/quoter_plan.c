@@ -4,11 +4,12 @@
 #include "base/error.h"
 #include "base/random.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EMBEDDING_MULTIPLE = 256 }; /* the longest block of a quantised type, so that rows are whole blocks */
+enum { EMBEDDING_MULTIPLE = 256 }; /* the largest quantisation block, so that rows are whole blocks */
 
 void quoter_options_init(quoter_options *options)
 {
@@ -44,7 +45,7 @@ uint32_t quoter_context_bytes(const quoter_options *options)
     return options->blocks * QUOTER_BLOCK_BYTES;
 }
 
-/* A legal range of one option. */
+/* The legal range of one option. */
 typedef struct option_rule {
     const char *name;
     uint32_t value, least, most, multiple;
@@ -52,6 +53,7 @@ typedef struct option_rule {
 
 static qsa_status check_rule(const option_rule *rule)
 {
+    assert(rule->multiple > 0);
     if (rule->value < rule->least || rule->value > rule->most)
         return engine_fail(QSA_E_ARGUMENT, "quoter: %s is %" PRIu32 ", expected %" PRIu32 " to %" PRIu32, rule->name,
                            rule->value, rule->least, rule->most);
@@ -69,7 +71,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 static qsa_status check_options(const quoter_options *o)
 {
     if ((unsigned)o->type >= QUOTER_TYPE_COUNT)
-        return engine_fail(QSA_E_ARGUMENT, "quoter: type is %d, which is none", (int)o->type);
+        return engine_fail(QSA_E_ARGUMENT, "quoter: type is %d, expected 0 to %d", (int)o->type, QUOTER_TYPE_COUNT - 1);
     const option_rule rules[] = {
         {"blocks", o->blocks, 1, QUOTER_MAX_BLOCKS, 1},
         {"code_dims", o->code_dims, 32, 64, 16},
@@ -88,19 +90,20 @@ static qsa_status check_options(const quoter_options *o)
     return check_rule(&(option_rule){"budget_tokens", o->budget_tokens, 1, 65536, o->ratio});
 }
 
-/* True if the code of this token is unlike all before it. */
-static bool code_stands_apart(const quoter_plan *plan, size_t token)
+/* Whether the code of a token is nearly orthogonal to all codes before it. */
+static bool is_distinct_code(const quoter_plan *plan, size_t token)
 {
+    assert(token < QUOTER_VOCABULARY);
     uint32_t dims = plan->options.code_dims;
     const float most = 0.375f * (float)dims;
     const float *code = plan->codes + token * dims;
     for (size_t other = 0; other < token; other++) {
-        float alike = 0;
+        float product = 0;
         for (uint32_t d = 0; d < dims; d++)
-            alike += code[d] * plan->codes[other * dims + d];
-        /* Opposite codes are as bad as equal ones: a mixture of some can look like another. With 3/8 the whole
-         * vocabulary fits into 32 dimensions, the last tokens after some tens of tries. */
-        if (alike > most || alike < -most)
+            product += code[d] * plan->codes[other * dims + d];
+        /* Opposite codes are as bad as equal ones: a mixture of codes can look like another code. At 3/8 the whole
+         * vocabulary fits into 32 dimensions; the last tokens take some tens of draws. */
+        if (product > most || product < -most)
             return false;
     }
     return true;
@@ -115,7 +118,7 @@ static void draw_codes(quoter_plan *plan)
         do {
             for (uint32_t d = 0; d < dims; d++)
                 plan->codes[token * dims + d] = random_sign(plan->options.seed, stream, next++);
-        } while (!code_stands_apart(plan, token));
+        } while (!is_distinct_code(plan, token));
     }
 }
 
@@ -132,6 +135,7 @@ qsa_status quoter_plan_init(quoter_plan *plan, const quoter_options *options)
     uint32_t used = plan->constant + QUOTER_CONSTANT_DIMS;
     plan->embedding = (used + EMBEDDING_MULTIPLE - 1) / EMBEDDING_MULTIPLE * EMBEDDING_MULTIPLE;
     plan->state_dim = dims <= 32 ? 64 : 128;
+    assert(2 * dims <= plan->state_dim && plan->layers <= QUOTER_MAX_BLOCKS * QUOTER_BLOCK_LAYERS);
     plan->codes = malloc((size_t)QUOTER_VOCABULARY * dims * sizeof *plan->codes);
     if (!plan->codes)
         return engine_fail(QSA_E_MEMORY, "quoter: no memory for %d codes", (int)QUOTER_VOCABULARY);

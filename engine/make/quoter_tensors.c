@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of tensors: names, shapes and types as a converter would write them. */
+/* The list of tensors, with names, shapes and types as a converter writes them. */
 #include "make/quoter_plan.h"
 #include "make/quoter_weights.h"
 
@@ -16,7 +16,7 @@ typedef struct tensor_list {
 } tensor_list;
 
 typedef struct tensor_shape {
-    int64_t columns, rows, matrices; /* 0: none */
+    int64_t columns, rows, matrices; /* 0: no such dimension */
 } tensor_shape;
 
 static void add(tensor_list *list, const char *name, enum ggml_type type, tensor_shape shape, quoter_fill *fill)
@@ -36,7 +36,7 @@ static void add_f32(tensor_list *list, const char *name, tensor_shape shape, quo
     add(list, name, GGML_TYPE_F32, shape, fill);
 }
 
-/* Thin matrices stay f32: to turn the activations into another type, as ggml does for each product, would take longer
+/* Thin matrices stay f32: ggml converts the activations of each product to the weight type, which would take longer
  * than the product. */
 static bool is_thin(tensor_shape shape)
 {
@@ -54,7 +54,7 @@ static void add_matrix(tensor_list *list, const char *name, tensor_shape shape, 
     add(list, name, shape.columns % ggml_blck_size(type) == 0 ? type : GGML_TYPE_F16, shape, fill);
 }
 
-/* Hyper-connections: all zeros but the norm, so that the mix is half of the normed stream and every gain is 1. */
+/* Hyper-connections: all zeros except the norm, so the mix is half of the normalised stream and every gain is 1. */
 static void add_head_mixer(tensor_list *list)
 {
     int64_t wide = (int64_t)QUOTER_STREAMS * list->plan->embedding;

@@ -3,21 +3,22 @@
 
 #include "base/random.h"
 
+#include <assert.h>
 #include <math.h>
 
 enum {
-    /* Neighbouring contexts look alike to the indexer: a slot's projection shares all but one of its 10 summands with
-     * the next slot's. So the other tokens of a group support the one that matches instead of drowning it. In ledgers
-     * of 262,144 tokens the group that matches ranked below the budget's 512 of 65,536 in 15 % of trials with unrelated
-     * projections, in none of 1,200 with these and the default seed (other seeds: 0 to 0.3 %). */
+    /* Adjacent contexts are similar to the indexer: a slot's projection shares all but one of its 10 summands with the
+     * next slot's. So the other tokens of a group support the matching one instead of drowning it out. In ledgers of
+     * 262,144 tokens (65,536 groups, budget 512) the matching group was not selected in 15 % of trials with independent
+     * projections, and in none of 1,200 with these and the default seed (other seeds: 0 to 0.3 %). */
     INDEX_SUMMANDS = 10,
-    INDEX_MAX_BYTES = 16, /* the indexer looks at no more of the last bytes: older ones add more noise than help */
+    INDEX_MAX_BYTES = 16, /* of the context that the indexer sees: older bytes add more noise than signal */
 };
 
-/* Gain of everything that is read from a dimension of size 1 or from a code into a silu. */
+/* Weight of what a silu reads from a constant dimension or from a code. */
 static const float GAIN = 8.0f;
 
-/* ---- small parts ---- */
+/* ---- helpers ---- */
 
 static uint32_t context_of_layer(uint32_t layer)
 {
@@ -30,26 +31,28 @@ static void fill_ones(float *weights, size_t n)
         weights[i] = 1.0f;
 }
 
-/* Weight of the byte j back among n: newest for j = 0, falling in equal steps, 1 on average. */
+/* Weight of byte j of a context of n bytes, the newest being j = 0: decreases linearly from `newest`, with mean 1. */
 static double emphasis(uint32_t j, uint32_t n, double newest)
 {
+    assert(n > 1 && j < n);
     return newest + (2 - 2 * newest) * j / (n - 1);
 }
 
-/* Rows of a head that rotation leaves alone, and the columns of one slot. */
+/* A block of a weight matrix: the rows of one head, the columns of one slot. */
 typedef struct block_place {
     float *rows; /* [head rows][embedding], at the head's first row */
     uint32_t head_rows;
     uint32_t column;
 } block_place;
 
-/* One random matrix, or the mean of several, that take a code to the rows of a head. */
+/* A random sign matrix, or the scaled sum of several, from a code to the rows of a head. */
 typedef struct projection {
     uint64_t stream;
-    uint32_t summands; /* of the streams from `stream` on */
+    uint32_t summands; /* one random stream each, from `stream` on */
     double scale;
 } projection;
 
+/* Writes a projection to the block. Leaves the rotary rows zero, so that scores do not depend on position. */
 static void project(const quoter_plan *plan, block_place place, projection p)
 {
     uint32_t dims = plan->options.code_dims;
@@ -94,17 +97,17 @@ void quoter_fill_stream_norm(const quoter_plan *plan, uint32_t layer, float *wei
     fill_ones(weights, (size_t)QUOTER_STREAMS * plan->embedding);
 }
 
-/* ---- delta nets: copy the slot of byte 3i into the slots of bytes 3i+1, 3i+2, 3i+3, one, two, three tokens late ----
- */
+/* ---- delta nets: net i copies slot 3i to slots 3i + 1, 3i + 2, 3i + 3, delayed by 1, 2 and 3 tokens ---- */
 
 static uint32_t source_slot(uint32_t layer)
 {
+    assert(layer % QUOTER_BLOCK_LAYERS != QUOTER_BLOCK_LAYERS - 1); /* a delta net */
     uint32_t nets_before = layer / QUOTER_BLOCK_LAYERS * (QUOTER_BLOCK_LAYERS - 1) + layer % QUOTER_BLOCK_LAYERS;
     return nets_before * 3;
 }
 
-/* [2 * k heads * state + v heads * state][embedding]. Queries and keys are one constant direction. A value head takes
- * the code twice, with either sign, since silu(a) - silu(-a) = a. */
+/* [2 * k heads * state + v heads * state][embedding]. Queries and keys are one constant direction. A value head holds
+ * the code twice, once negated, because silu(a) - silu(-a) = a. */
 void quoter_fill_state_qkv(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     size_t width = plan->embedding;
@@ -121,7 +124,7 @@ void quoter_fill_state_qkv(const quoter_plan *plan, uint32_t layer, float *weigh
     }
 }
 
-/* [channels][taps]; the last tap is the present token. */
+/* [channels][taps]; the last tap is the current token. */
 void quoter_fill_convolution(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     (void)layer;
@@ -135,7 +138,7 @@ void quoter_fill_convolution(const quoter_plan *plan, uint32_t layer, float *wei
             weights[((size_t)(keys + late) * state + d) * QUOTER_CONVOLUTION + present - (late + 1)] = 1.0f;
 }
 
-/* exp(-50 * softplus(20)) = 0: the state forgets everything at each token. */
+/* exp(-50 * softplus(20)) = 0: the state is cleared at each token. */
 void quoter_fill_decay(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     (void)plan;
@@ -158,8 +161,8 @@ void quoter_fill_state_norm(const quoter_plan *plan, uint32_t layer, float *weig
     fill_ones(weights, plan->state_dim);
 }
 
-/* [embedding][v heads * state]. Of the 2 * dims channels that hold a code half are its size and half are near 0, so the
- * head's norm makes them sqrt(state / dims); the gate halves that. */
+/* [embedding][v heads * state]. Of the 2 * dims channels of a code, half have its magnitude and half are near 0. So the
+ * head's norm scales them to sqrt(state / dims), and the gate halves that. */
 void quoter_fill_state_out(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     uint32_t dims = plan->options.code_dims;
@@ -174,18 +177,19 @@ void quoter_fill_state_out(const quoter_plan *plan, uint32_t layer, float *weigh
     }
 }
 
-/* ---- QSA layers: the query is the last bytes, the key of a token the bytes before it, the value its own byte ---- */
+/* ---- QSA layers: a query holds the last bytes, a key the bytes before its token, a value the token's byte ---- */
 
 enum { STREAMS_PER_SOURCE = 128 };
 
-/* First stream of a kv head's projections, or of the indexer's (kv_head = QUOTER_KV_HEADS). Stream 0 draws the codes.
- */
+/* The first random stream of a KV head's projections, or of the indexer's (kv_head = QUOTER_KV_HEADS). Stream 0 is for
+ * the codes. */
 static uint64_t first_stream(uint32_t layer, uint32_t kv_head)
 {
+    assert(kv_head <= QUOTER_KV_HEADS);
     return 1 + (uint64_t)(layer * (QUOTER_KV_HEADS + 1) + kv_head) * STREAMS_PER_SOURCE;
 }
 
-/* One head's rows: byte j of the context is read from slot j + later. */
+/* The rows of one head; byte j of the context is read from slot j + later. */
 static void fill_context(const quoter_plan *plan, uint32_t layer, uint32_t kv_head, uint32_t later, float *rows)
 {
     uint32_t n = context_of_layer(layer);
@@ -195,7 +199,7 @@ static void fill_context(const quoter_plan *plan, uint32_t layer, uint32_t kv_he
     }
 }
 
-/* [q heads * 2 * head_dim][embedding], per head the query, then the gate, which is 0. */
+/* [q heads * 2 * head_dim][embedding]; per head the query, then the gate, which is 0. */
 void quoter_fill_q(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     size_t head = (size_t)2 * plan->options.head_dim * plan->embedding;
@@ -220,8 +224,8 @@ void quoter_fill_v(const quoter_plan *plan, uint32_t layer, float *weights)
             weights[((size_t)h * plan->options.head_dim + d) * plan->embedding + d] = 1.0f;
 }
 
-/* [embedding][q heads * head_dim]. Four heads, each halved by its gate, of a value that the mix has halved: their sum
- * has the size of a code. Layers before the last match fewer bytes and have an eighth of its vote. */
+/* [embedding][q heads * head_dim]. The mix halves the value and the gate halves each of four heads: their sum has the
+ * magnitude of a code. Earlier layers match fewer bytes and get an eighth of the last layer's vote. */
 void quoter_fill_attention_out(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     float vote = layer + 1 == plan->layers ? 1.0f : 0.125f;
@@ -232,7 +236,7 @@ void quoter_fill_attention_out(const quoter_plan *plan, uint32_t layer, float *w
             weights[(plan->answer + d) * width + (size_t)h * head + d] = vote;
 }
 
-/* Sharpens the softmax: a context that matches in full has an exponent of 128, one of no relation about 0. */
+/* Sharpens the softmax: a full match scores 128, an unrelated context about 0. */
 void quoter_fill_q_norm(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     (void)layer;
@@ -258,7 +262,7 @@ static void fill_index_context(const quoter_plan *plan, uint32_t layer, uint32_t
     }
 }
 
-/* [index heads * index_dim][embedding]; the heads are alike. */
+/* [index heads * index_dim][embedding]; all heads are equal. */
 void quoter_fill_index_q(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     for (size_t h = 0; h < QUOTER_INDEX_HEADS; h++)
@@ -277,12 +281,12 @@ void quoter_fill_index_norm(const quoter_plan *plan, uint32_t layer, float *weig
     fill_ones(weights, plan->options.index_dim);
 }
 
-/* ---- experts: the routed ones carry the first half of the answer to the output, the shared one the second ---- */
+/* ---- experts: the routed ones move the first half of the answer to the output, the shared one the second ---- */
 
-/* Size of an output code. silu(GAIN / 2) is about 4 and the mix has halved the answer: a unit is about 2. */
+/* Scales the output code. silu(GAIN / 2) is about 4 and the mix halves the answer, so a hidden unit is about 2. */
 static const float CARRY = 25.0f;
 
-/* [experts][embedding]: the first bit of the present byte's code chooses. */
+/* [experts][embedding]: the sign of the first dimension of the current byte's code chooses the expert. */
 void quoter_fill_router(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     (void)layer;
@@ -290,10 +294,11 @@ void quoter_fill_router(const quoter_plan *plan, uint32_t layer, float *weights)
     weights[plan->embedding] = -GAIN;
 }
 
-/* The code dimension that unit u of an expert carries: the two experts have their units in opposite orders. */
+/* The code dimension that a hidden unit of an expert carries: ascending in one expert, descending in the other. */
 static uint32_t carried(const quoter_plan *plan, uint32_t expert, uint32_t unit)
 {
     uint32_t half = plan->options.code_dims / 2;
+    assert(expert < QUOTER_EXPERTS && unit < half);
     return expert == 0 ? unit : half - 1 - unit;
 }
 
@@ -327,7 +332,7 @@ void quoter_fill_expert_down(const quoter_plan *plan, uint32_t layer, float *wei
         }
 }
 
-/* [width][embedding]: open for all units that carry something. */
+/* [width][embedding]: open for all units that are used. */
 void quoter_fill_shared_gate(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     (void)layer;
@@ -344,7 +349,7 @@ void quoter_fill_shared_up(const quoter_plan *plan, uint32_t layer, float *weigh
         weights[(size_t)u * plan->embedding + plan->answer + half + u] = 1.0f;
 }
 
-/* [embedding][width]: twice the routed ones' size, since the gate of the shared expert is 0 and halves it. */
+/* [embedding][width]: twice the routed experts' scale, because the shared expert's gate is sigmoid(0) = 1/2. */
 void quoter_fill_shared_down(const quoter_plan *plan, uint32_t layer, float *weights)
 {
     (void)layer;

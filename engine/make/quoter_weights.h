@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The elements of each tensor that is not all zeros. Shapes in comments are [rows][columns], the columns contiguous. */
+/* One fill function for each tensor that is not all zeros. Shapes are [rows][columns], row-major. */
 #ifndef QSA_ENGINE_MAKE_QUOTER_WEIGHTS_H
 #define QSA_ENGINE_MAKE_QUOTER_WEIGHTS_H
 
@@ -16,7 +16,7 @@ quoter_fill quoter_fill_state_norm, quoter_fill_state_out;
 quoter_fill quoter_fill_q, quoter_fill_k, quoter_fill_v, quoter_fill_attention_out, quoter_fill_q_norm;
 quoter_fill quoter_fill_k_norm, quoter_fill_index_q, quoter_fill_index_k, quoter_fill_index_norm;
 
-/* Experts: the last layer's carry the answer, all others are zero. */
+/* Experts: those of the last layer carry the answer, all others are zero. */
 quoter_fill quoter_fill_router, quoter_fill_expert_gate, quoter_fill_expert_up, quoter_fill_expert_down;
 quoter_fill quoter_fill_shared_gate, quoter_fill_shared_up, quoter_fill_shared_down;
 

@@ -5,12 +5,14 @@
 #include "base/error.h"
 #include "make/checkpoint.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-/* One tensor after the other, so that memory holds one at a time. */
+/* Memory holds one tensor at a time. */
 static qsa_status write_tensor(const quoter_plan *plan, const quoter_tensor *tensor, checkpoint *file)
 {
     const int64_t rows = checkpoint_rows_of(&tensor->shape);
+    assert(tensor->shape.dims[0] > 0 && rows > 0);
     float *elements = calloc((size_t)(tensor->shape.dims[0] * rows), sizeof *elements);
     if (!elements)
         return engine_fail(QSA_E_MEMORY, "quoter: no memory for %s", tensor->shape.name);
@@ -40,6 +42,7 @@ static qsa_status write_plan(const char *path, const quoter_plan *plan)
     if (!tensors)
         return engine_fail(QSA_E_MEMORY, "quoter: no memory for the tensor list");
     const size_t count = quoter_list_tensors(plan, tensors);
+    assert(count <= QUOTER_MAX_TENSORS);
     checkpoint file;
     qsa_status status = checkpoint_open(&file, path, count);
     if (status == QSA_OK)

@@ -5,9 +5,12 @@
 #include "base/random.h"
 #include "make/released_vocabulary.h"
 
-/* What general.file_type says of a file whose matrices are mostly of this type; the numbers are llama.cpp's. */
+#include <assert.h>
+
+/* general.file_type of a file whose matrices are mostly of this type, as llama.cpp numbers it. */
 static uint32_t file_type(qsa_random_type type)
 {
+    assert((unsigned)type < QSA_RANDOM_TYPE_COUNT);
     static const uint32_t types[QSA_RANDOM_TYPE_COUNT] = {
         [QSA_RANDOM_F32] = 0,  [QSA_RANDOM_F16] = 1,   [QSA_RANDOM_Q4_0] = 2,
         [QSA_RANDOM_Q8_0] = 7, [QSA_RANDOM_BF16] = 32,
@@ -67,6 +70,7 @@ static void set_shape(const released_plan *plan, struct gguf_context *file)
 static void set_layer_kinds(const released_plan *plan, struct gguf_context *file)
 {
     const uint32_t layers = plan->options.layers;
+    assert(layers <= RELEASED_MAX_LAYERS);
     int8_t recurrent[RELEASED_MAX_LAYERS];
     int32_t ratios[RELEASED_MAX_LAYERS];
     for (uint32_t layer = 0; layer < layers; layer++) {
@@ -87,7 +91,7 @@ static void set_ngram(const released_plan *plan, struct gguf_context *file)
     };
     static const uint32_t layers[] = {RELEASED_NGRAM_LAYER};
     uint64_t multipliers[RELEASED_NGRAM_SIZE], offsets[RELEASED_NGRAM_HEADS], sizes[RELEASED_NGRAM_HEADS], rows = 0;
-    for (uint64_t k = 0; k < RELEASED_NGRAM_SIZE; k++) /* odd, of 44 bits: times any token it stays below 2^62 */
+    for (uint64_t k = 0; k < RELEASED_NGRAM_SIZE; k++) /* odd, 44 bits: the product with any token is below 2^62 */
         multipliers[k] = random_value(plan->options.seed, UINT32_MAX, k) >> 20 | 1;
     for (int head = 0; head < RELEASED_NGRAM_HEADS; head++) {
         offsets[head] = rows;

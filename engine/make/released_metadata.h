@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of the file: shape, n-gram hashes, and a vocabulary of the size asked for. */
+/* The keys of a random model's file: shape, n-gram hash parameters, and a vocabulary of any size. */
 #ifndef QSA_ENGINE_MAKE_RELEASED_METADATA_H
 #define QSA_ENGINE_MAKE_RELEASED_METADATA_H
 

@@ -34,6 +34,7 @@ static qsa_status check_options(const qsa_random_model *o)
 
 static enum ggml_type type_of(qsa_random_type type)
 {
+    assert((unsigned)type < QSA_RANDOM_TYPE_COUNT);
     static const enum ggml_type types[QSA_RANDOM_TYPE_COUNT] = {
         [QSA_RANDOM_Q8_0] = GGML_TYPE_Q8_0, [QSA_RANDOM_Q4_0] = GGML_TYPE_Q4_0, [QSA_RANDOM_BF16] = GGML_TYPE_BF16,
         [QSA_RANDOM_F16] = GGML_TYPE_F16,   [QSA_RANDOM_F32] = GGML_TYPE_F32,
@@ -41,7 +42,7 @@ static enum ggml_type type_of(qsa_random_type type)
     return types[type];
 }
 
-/* ---- the n-gram table ---- */
+/* ---- n-gram table ---- */
 
 static bool is_prime(uint32_t n)
 {
@@ -51,7 +52,7 @@ static bool is_prime(uint32_t n)
     return n % 2 != 0;
 }
 
-/* The first primes from the vocabulary's size on. */
+/* The first primes at or above the vocabulary's size. */
 static void choose_ngram_sizes(released_plan *plan)
 {
     uint32_t next = plan->options.vocabulary;
@@ -63,10 +64,10 @@ static void choose_ngram_sizes(released_plan *plan)
     }
 }
 
-/* ---- the list ----
+/* ---- tensor list ----
  *
- * Sizes are chosen so that every part says something and none drowns the rest, in any number of layers: what a layer
- * reads has a root mean square of about a half, what it adds to the residual of some tenths. */
+ * Magnitudes are chosen so that every part contributes and none dominates, for any number of layers: a layer's input
+ * has an RMS of about 0.5, and what it adds to the residual an RMS of some tenths. */
 
 typedef struct tensor_list {
     released_plan *plan;
@@ -74,7 +75,7 @@ typedef struct tensor_list {
 } tensor_list;
 
 typedef struct tensor_shape {
-    int64_t columns, rows, matrices; /* 0: none */
+    int64_t columns, rows, matrices; /* 0: no such dimension */
 } tensor_shape;
 
 static void add(tensor_list *list, const char *name, enum ggml_type type, tensor_shape shape, float centre,
@@ -91,13 +92,14 @@ static void add(tensor_list *list, const char *name, enum ggml_type type, tensor
     snprintf(t->shape.name, sizeof t->shape.name, "%s%s", list->prefix, name);
 }
 
-/* Spread of even numbers that take inputs of size 1 to outputs of size `gain`. */
+/* The spread for which inputs of RMS 1 give outputs of RMS `gain`. */
 static float spread_of(tensor_shape shape, float gain)
 {
+    assert(shape.columns > 0);
     return gain * sqrtf(3.0f / (float)shape.columns);
 }
 
-/* gain: root mean square of what it makes of inputs of root mean square 1. */
+/* gain: RMS of the output for inputs of RMS 1. */
 static void add_matrix(tensor_list *list, const char *name, tensor_shape shape, float gain)
 {
     add(list, name, list->plan->type, shape, 0, spread_of(shape, gain));
@@ -120,7 +122,7 @@ static void add_norm(tensor_list *list, const char *name, int64_t dim)
 
 enum { E = RELEASED_EMBEDDING, WIDE = RELEASED_STREAMS * RELEASED_EMBEDDING };
 
-/* part: "hc_attn", "hc_ffn" or "output_hc", the last of which injects nothing. */
+/* part: "hc_attn", "hc_ffn" or "output_hc"; the last has no injection. */
 static void add_hyper(tensor_list *list, const char *part, bool has_inject)
 {
     char name[32];
@@ -158,7 +160,7 @@ static void add_attention(tensor_list *list)
     add_matrix(list, "attn_k.weight", (tensor_shape){E, kv, 0}, 2);
     add_matrix(list, "attn_v.weight", (tensor_shape){E, kv, 0}, 2);
     add_matrix(list, "attn_output.weight", (tensor_shape){q, E, 0}, 1);
-    /* A spread of about 3 in the exponent: some tokens count for much, as in trained models. */
+    /* Scores spread by about 3: some tokens dominate, as in trained models. */
     add(list, "attn_q_norm.weight", GGML_TYPE_F32, (tensor_shape){RELEASED_HEAD_DIM, 0, 0}, 3, 0.5f);
     add_norm(list, "attn_k_norm.weight", RELEASED_HEAD_DIM);
     add_matrix(list, "indexer.q_proj.weight", (tensor_shape){E, RELEASED_INDEX_HEADS * index, 0}, 2);
@@ -208,7 +210,7 @@ static void list_tensors(released_plan *plan)
 {
     tensor_list list = {.plan = plan};
     const tensor_shape words = {E, plan->options.vocabulary, 0};
-    const float unit = sqrtf(3); /* even numbers of root mean square 1 */
+    const float unit = sqrtf(3); /* uniform in [-unit, unit] has RMS 1 */
     add(&list, "token_embd.weight", plan->type, words, 0, unit);
     add_matrix(&list, "output.weight", words, 4);
     add_hyper(&list, "output_hc", false);

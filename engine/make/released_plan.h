@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The widths of Qwen3.8-Flash-Next, and the tensors of a checkpoint that has them. */
+/* The widths of Qwen3.8-Flash-Next, and the tensors of a checkpoint with these widths and random weights. */
 #ifndef QSA_ENGINE_MAKE_RELEASED_PLAN_H
 #define QSA_ENGINE_MAKE_RELEASED_PLAN_H
 
@@ -10,7 +10,7 @@
 enum {
     RELEASED_EMBEDDING = 2560,
     RELEASED_CONTEXT = 262144,
-    RELEASED_INTERVAL = 4, /* three delta nets, one QSA layer */
+    RELEASED_INTERVAL = 4, /* three delta nets, then one QSA layer */
     RELEASED_STREAMS = 4,
     RELEASED_LOW_RANK = 320,
     RELEASED_EXPERTS_USED = 10,
@@ -40,8 +40,8 @@ enum {
     RELEASED_NGRAM_DIM = 160,
     RELEASED_NGRAM_CONVOLUTION = 4,
 
-    RELEASED_SPECIALS = 276, /* tokens at the end of the vocabulary that are no text; the first is the end of text */
-    RELEASED_IMAGE = 12,     /* place of the image token among them */
+    RELEASED_SPECIALS = 276, /* special tokens at the end of the vocabulary; the first is the end of text */
+    RELEASED_IMAGE = 12,     /* index of the image token among them */
 
     RELEASED_MIN_LAYERS = RELEASED_INTERVAL,
     RELEASED_MAX_LAYERS = 1024,
@@ -50,7 +50,7 @@ enum {
     RELEASED_MAX_VOCABULARY = 248320,
 };
 
-/* A tensor of even random numbers between centre - spread and centre + spread. */
+/* A tensor of random numbers, uniform in [centre - spread, centre + spread]. */
 typedef struct released_tensor {
     checkpoint_tensor shape;
     float centre, spread;
@@ -58,16 +58,15 @@ typedef struct released_tensor {
 
 typedef struct released_plan {
     qsa_random_model options;
-    enum ggml_type type;       /* of the large matrices */
-    enum ggml_type small_type; /* of what converters do not quantise */
-    uint32_t
-        ngram_sizes[RELEASED_NGRAM_HEADS]; /* rows of the n-gram table for each of its heads: primes, all different */
+    enum ggml_type type;                        /* of the large matrices */
+    enum ggml_type small_type;                  /* of matrices that converters do not quantise */
+    uint32_t ngram_sizes[RELEASED_NGRAM_HEADS]; /* rows of the n-gram table per head: distinct primes */
     uint32_t ngram_rows;
     released_tensor *tensors; /* in the order of the file */
     size_t tensor_count;
 } released_plan;
 
-/* Release also after a failure. Errors: QSA_E_ARGUMENT (an option, by name), QSA_E_MEMORY. */
+/* Release also after a failure. Errors: QSA_E_ARGUMENT (names the option), QSA_E_MEMORY. */
 qsa_status released_plan_init(released_plan *plan, const qsa_random_model *options);
 void released_plan_release(released_plan *plan);
 

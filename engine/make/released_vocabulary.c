@@ -5,26 +5,28 @@
 #include "make/alphabet.h"
 #include "make/released_plan.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { BYTES = 256, NORMAL = 1, CONTROL = 3 };
 
-/* A token of three bytes, two of them and a space between, or "<|special_275|>". */
+/* A token of up to three bytes, a merge ("left right"), or a special token like "<|special_275|>". */
 typedef struct word {
     char text[16];
 } word;
 
 typedef struct words {
     word *tokens, *merges;
-    const char **lines; /* of either */
+    const char **lines; /* pointers to the tokens or merges, for gguf_set_arr_str */
     int32_t *types;
     uint32_t count, merge_count;
 } words;
 
 uint32_t released_end_of_text(uint32_t vocabulary)
 {
+    assert(vocabulary > RELEASED_SPECIALS);
     return vocabulary - RELEASED_SPECIALS;
 }
 
@@ -32,7 +34,7 @@ static char *append_token(char *end, uint32_t token)
 {
     if (token < BYTES)
         return alphabet_append(end, token);
-    end = append_token(end, (token - BYTES) / BYTES); /* a shorter one: three deep at most */
+    end = append_token(end, (token - BYTES) / BYTES); /* one byte shorter: at most three levels */
     return alphabet_append(end, (token - BYTES) % BYTES);
 }
 
@@ -80,6 +82,7 @@ static void set_keys(words *w, struct gguf_context *file)
 
 qsa_status released_set_vocabulary(uint32_t vocabulary, struct gguf_context *file)
 {
+    assert(vocabulary >= RELEASED_MIN_VOCABULARY && vocabulary <= RELEASED_MAX_VOCABULARY);
     words w = {.count = vocabulary, .merge_count = vocabulary - RELEASED_SPECIALS - BYTES};
     w.tokens = calloc(w.count, sizeof *w.tokens);
     w.merges = calloc(w.merge_count, sizeof *w.merges);

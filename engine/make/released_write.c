@@ -20,7 +20,7 @@ void qsa_random_model_init(qsa_random_model *options)
     };
 }
 
-/* The file under work, and who is asked whether to go on. */
+/* The file being written, and the caller's progress callback. */
 typedef struct writing {
     const released_plan *plan;
     checkpoint file;
@@ -29,10 +29,11 @@ typedef struct writing {
     void *user;
 } writing;
 
-/* Elements first .. first + n - 1 of a tensor, both multiples of four: a random number has 64 bits, an element
- * takes 16. */
+/* Fills the block with elements [first, first + n) of a tensor. Both are multiples of 4: one 64-bit random number gives
+ * four elements of 16 bits. */
 static void fill(const writing *w, size_t tensor, uint64_t first, uint64_t n)
 {
+    assert(first % 4 == 0 && n % 4 == 0 && n <= BLOCK_ELEMENTS);
     const released_tensor *t = &w->plan->tensors[tensor];
     const uint64_t seed = w->plan->options.seed;
     const float unit = t->spread / 32768.0f;
