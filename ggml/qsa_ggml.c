@@ -124,6 +124,7 @@ static qsa_status refuse(qsa_ggml_pass *pass, qsa_status status, const char *nam
 static qsa_status check_source(qsa_ggml_pass *pass, const char *name, const struct ggml_tensor *tensor, int64_t dim,
                                int64_t heads, int64_t tokens)
 {
+    assert(dim > 0 && heads >= 0 && tokens >= 0);
     if (tensor == NULL)
         return refuse(pass, QSA_E_ARGUMENT, name, "is missing");
     if (tensor->type != GGML_TYPE_F32)
@@ -163,11 +164,13 @@ static qsa_status check_queries(qsa_ggml_pass *pass, const qsa_ggml_sources *s)
 
 static qsa_strided strided(const struct ggml_tensor *tensor)
 {
+    assert(tensor->data != NULL);
     return (qsa_strided){tensor->data, tensor->nb[2] / sizeof(float), tensor->nb[1] / sizeof(float)};
 }
 
 static qsa_strided strided_one_head(const struct ggml_tensor *tensor)
 {
+    assert(tensor->data != NULL);
     return (qsa_strided){tensor->data, tensor->nb[1] / sizeof(float), 0};
 }
 

@@ -21,6 +21,7 @@ static void add_header(XXH3_state_t *hash, const gguf_shard *shard)
 /* SAMPLES pieces, evenly spaced from the first byte to the last; a small tensor in full. */
 static void add_tensor(XXH3_state_t *hash, const gguf_file_tensor *tensor)
 {
+    assert(tensor->data != NULL);
     const uint8_t *data = tensor->data;
     if (tensor->bytes <= WHOLE_BYTES) {
         XXH3_64bits_update(hash, data, tensor->bytes);

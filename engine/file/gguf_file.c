@@ -26,6 +26,7 @@ enum { MAX_SHARDS = 65535 /* split.count is a u16 */ };
 /* A file without these keys is not split. */
 static qsa_status read_split(gguf_shard *shard, split *out_split)
 {
+    assert(shard->gguf != NULL);
     const gguf_file alone = {.shards = shard, .shard_count = 1}; /* so that the getters read this shard's keys */
     split s = {.count = 1};
     if (gguf_file_has(&alone, KEY_COUNT))
@@ -111,6 +112,7 @@ static qsa_status open_other_shard(gguf_file *file, uint32_t number, const split
 
 static qsa_status open_other_shards(gguf_file *file, const split *whole)
 {
+    assert(file->shard_count == 1 && whole->count > 1);
     gguf_shard *shards = realloc(file->shards, whole->count * sizeof *shards);
     if (!shards)
         return engine_fail(QSA_E_MEMORY, "%s: no memory for %" PRIu32 " shards", file->shards[0].name, whole->count);
@@ -129,6 +131,7 @@ static int compare_names(const void *a, const void *b)
 
 static qsa_status collect_shard(gguf_file *file, uint32_t number)
 {
+    assert(number < file->shard_count);
     const gguf_shard *shard = &file->shards[number];
     size_t n = gguf_shard_tensor_count(shard);
     for (size_t i = 0; i < n; i++) {
@@ -169,6 +172,7 @@ static qsa_status collect_tensors(gguf_file *file)
 
 static qsa_status complete(gguf_file *file, bool is_memory)
 {
+    assert(file->shard_count == 1 && file->tensors == NULL);
     split whole = {0};
     ENGINE_TRY(read_split(&file->shards[0], &whole));
     const char *name = file->shards[0].name;
@@ -296,6 +300,7 @@ void gguf_file_dequantise(const gguf_file_tensor *tensor, float *out_values)
         return;
     }
     ggml_to_float_t to_float = ggml_get_type_traits(tensor->type)->to_float;
+    assert(to_float != NULL);
     uint64_t columns = (uint64_t)tensor->dims[0], rows = gguf_file_tensor_elements(tensor) / columns;
     size_t row_bytes = tensor->bytes / rows;
     for (uint64_t r = 0; r < rows; r++)

@@ -131,6 +131,7 @@ static qsa_status fail_range(const entry *e, size_t i, integer value, const char
 
 static qsa_status unsigned_at(const entry *e, size_t i, uint64_t max, const char *wanted, uint64_t *out_value)
 {
+    assert(out_value != NULL);
     integer value = {0};
     if (!integer_at(e, i, &value))
         return fail_type(e, wanted);
@@ -163,6 +164,7 @@ static qsa_status i32_at(const entry *e, size_t i, int32_t *out_value)
 
 static qsa_status f32_at(const entry *e, float *out_value)
 {
+    assert(!e->is_array && out_value != NULL);
     static const char wanted[] = "a finite f32";
     double value;
     if (e->type == GGUF_TYPE_FLOAT32)
@@ -226,6 +228,7 @@ qsa_status gguf_file_string(const gguf_file *file, const char *key, const char *
     ENGINE_TRY(find_value(file, key, "a string", &e));
     if (e.type != GGUF_TYPE_STRING)
         return fail_type(&e, "a string");
+    assert(!e.is_array);
     *out_value = gguf_get_val_str(e.shard->gguf, e.id);
     return QSA_OK;
 }

@@ -125,6 +125,7 @@ static qsa_status scan_string_array(scan *s, text key, uint64_t n)
         return engine_fail(QSA_E_FORMAT,
                            "%s: key '%.*s' claims %" PRIu64 " strings, more than the rest of the file can hold",
                            s->file, shown_length(key), key.bytes, n);
+    assert(s->strings <= GGUF_FILE_MAX_STRINGS);
     s->strings += n;
     if (s->strings > GGUF_FILE_MAX_STRINGS)
         return engine_fail(QSA_E_LIMIT, "%s: more than %d strings in arrays (at key '%.*s')", s->file,
@@ -192,6 +193,7 @@ static qsa_status scan_tensor(scan *s, uint64_t i)
 
 static qsa_status scan_magic(scan *s)
 {
+    assert(s->at == 0);
     size_t length = strlen(GGUF_MAGIC);
     if (s->size < length || memcmp(s->data, GGUF_MAGIC, length) != 0)
         return engine_fail(QSA_E_FORMAT, "%s: not a GGUF file", s->file);

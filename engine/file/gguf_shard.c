@@ -40,6 +40,7 @@ static qsa_status open_regular(const char *path, int *out_fd, size_t *out_bytes)
         close(fd);
         return status;
     }
+    assert(about.st_size > 0);
     *out_fd = fd;
     *out_bytes = (size_t)about.st_size;
     return QSA_OK;
@@ -65,6 +66,7 @@ static qsa_status map_file(gguf_shard *shard, const char *path)
 
 static qsa_status read_header(gguf_shard *shard)
 {
+    assert(shard->gguf == NULL);
     own_ggml_log();
     ENGINE_TRY(gguf_scan(shard->name, shard->data, shard->bytes));
     clear_ggml_error();
@@ -124,6 +126,7 @@ void gguf_shard_close(gguf_shard *shard)
 
 size_t gguf_shard_tensor_count(const gguf_shard *shard)
 {
+    assert(shard->gguf != NULL);
     return (size_t)gguf_get_n_tensors(shard->gguf);
 }
 
@@ -139,6 +142,7 @@ static bool multiply(size_t a, size_t b, size_t *out_product)
  * block size before it divides: a quantised row of 2^59 elements wraps around and a huge tensor looks small. */
 static bool tensor_bytes(const gguf_file_tensor *tensor, size_t *out_bytes)
 {
+    assert(tensor->dims[0] > 0 && tensor->dims[0] % ggml_blck_size(tensor->type) == 0);
     size_t bytes = ggml_type_size(tensor->type);
     bool fits = multiply(bytes, (size_t)(tensor->dims[0] / ggml_blck_size(tensor->type)), &bytes);
     for (int d = 1; d < GGML_MAX_DIMS && fits; d++)

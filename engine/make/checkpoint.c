@@ -18,6 +18,7 @@ static qsa_status no_memory(const char *what)
 
 int64_t checkpoint_rows_of(const checkpoint_tensor *tensor)
 {
+    assert(tensor->dims[1] > 0 || tensor->dims[2] == 0);
     int64_t rows = tensor->dims[1] ? tensor->dims[1] : 1;
     return tensor->dims[2] ? rows * tensor->dims[2] : rows;
 }
@@ -113,6 +114,7 @@ qsa_status checkpoint_rows(checkpoint *file, const checkpoint_tensor *tensor, co
 
 qsa_status checkpoint_end_tensor(checkpoint *file)
 {
+    assert(file->written <= file->bytes);
     static const char zeros[GGUF_DEFAULT_ALIGNMENT];
     return write_bytes(file, zeros, (size_t)(padded(file->written) - file->written));
 }

@@ -42,6 +42,7 @@ static qsa_status find_cache(const char **out_root, const char **out_below)
 /* The path of the demo model for this version and these options. The caller frees it. */
 static qsa_status make_path(const quoter_options *options, char **out_path)
 {
+    assert((unsigned)options->type < QUOTER_TYPE_COUNT);
     const char *root = "", *below = "";
     ENGINE_TRY(find_cache(&root, &below));
     size_t room = strlen(root) + strlen(below) + 64;

@@ -69,6 +69,7 @@ static size_t count_context(const char *text, size_t size_bytes, const char *at,
 /* Whether the context before each byte of this line's answer occurs only once. */
 static bool is_unambiguous(const char *text, size_t size_bytes, size_t line, uint32_t context_bytes)
 {
+    assert((line + 1) * LEDGER_LINE_BYTES <= size_bytes);
     const char *answer = text + line * LEDGER_LINE_BYTES + PROMPT_BYTES;
     for (size_t i = 0; i < ANSWER_BYTES; i++)
         if (count_context(text, size_bytes, answer + i, context_bytes) != 1)
@@ -96,6 +97,7 @@ static void make_question(const char *line, ledger_question *out)
 qsa_status ledger_ask(const char *text, size_t size_bytes, uint32_t context_bytes, uint64_t seed, size_t n,
                       ledger_question *out_questions)
 {
+    assert(text != NULL && (out_questions != NULL || n == 0));
     size_t lines = size_bytes / LEDGER_LINE_BYTES;
     if (context_bytes == 0 || context_bytes > PROMPT_BYTES)
         return engine_fail(QSA_E_ARGUMENT, "ledger: a context of %u bytes, expected 1 to %d", (unsigned)context_bytes,

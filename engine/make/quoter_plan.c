@@ -90,7 +90,7 @@ static qsa_status check_options(const quoter_options *o)
     return check_rule(&(option_rule){"budget_tokens", o->budget_tokens, 1, 65536, o->ratio});
 }
 
-/* Whether the code of a token is nearly orthogonal to all codes before it. */
+/* Whether the normalised product of a token's code and each code before it is within [-3/8, 3/8]. */
 static bool is_distinct_code(const quoter_plan *plan, size_t token)
 {
     assert(token < QUOTER_VOCABULARY);

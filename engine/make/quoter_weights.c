@@ -56,6 +56,7 @@ typedef struct projection {
 static void project(const quoter_plan *plan, block_place place, projection p)
 {
     uint32_t dims = plan->options.code_dims;
+    assert(place.column + dims <= plan->embedding && p.summands > 0);
     double unit = p.scale / sqrt((double)dims * p.summands);
     for (uint32_t row = plan->options.rotary_dims; row < place.head_rows; row++) {
         float *out = place.rows + (size_t)row * plan->embedding + place.column;
@@ -193,6 +194,7 @@ static uint64_t first_stream(uint32_t layer, uint32_t kv_head)
 static void fill_context(const quoter_plan *plan, uint32_t layer, uint32_t kv_head, uint32_t later, float *rows)
 {
     uint32_t n = context_of_layer(layer);
+    assert(n <= STREAMS_PER_SOURCE && later <= 1);
     for (uint32_t j = 0; j < n; j++) {
         block_place place = {rows, plan->options.head_dim, (j + later) * plan->options.code_dims};
         project(plan, place, (projection){first_stream(layer, kv_head) + j, 1, emphasis(j, n, 1.2)});
@@ -255,6 +257,7 @@ static void fill_index_context(const quoter_plan *plan, uint32_t layer, uint32_t
     uint32_t n = context_of_layer(layer);
     if (n > INDEX_MAX_BYTES)
         n = INDEX_MAX_BYTES;
+    assert(n + INDEX_SUMMANDS - 1 <= STREAMS_PER_SOURCE && later <= 1);
     for (uint32_t j = 0; j < n; j++) {
         block_place place = {rows, plan->options.index_dim, (j + later) * plan->options.code_dims};
         projection p = {first_stream(layer, QUOTER_KV_HEADS) + j, INDEX_SUMMANDS, emphasis(j, n, 1.4)};

@@ -46,6 +46,7 @@ static enum ggml_type type_of(qsa_random_type type)
 
 static bool is_prime(uint32_t n)
 {
+    assert(n > 2);
     for (uint32_t d = 3; d * d <= n; d += 2)
         if (n % d == 0)
             return false;
@@ -102,6 +103,7 @@ static float spread_of(tensor_shape shape, float gain)
 /* gain: RMS of the output for inputs of RMS 1. */
 static void add_matrix(tensor_list *list, const char *name, tensor_shape shape, float gain)
 {
+    assert(gain > 0);
     add(list, name, list->plan->type, shape, 0, spread_of(shape, gain));
 }
 

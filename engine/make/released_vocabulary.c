@@ -32,6 +32,7 @@ uint32_t released_end_of_text(uint32_t vocabulary)
 
 static char *append_token(char *end, uint32_t token)
 {
+    assert(token < RELEASED_MAX_VOCABULARY);
     if (token < BYTES)
         return alphabet_append(end, token);
     end = append_token(end, (token - BYTES) / BYTES); /* one byte shorter: at most three levels */
@@ -52,6 +53,7 @@ static void write_text_tokens(words *w)
 static void write_specials(words *w)
 {
     const uint32_t first = BYTES + w->merge_count;
+    assert(first + RELEASED_SPECIALS == w->count);
     snprintf(w->tokens[first].text, sizeof w->tokens[first].text, "<|endoftext|>");
     for (uint32_t i = 1; i < RELEASED_SPECIALS; i++)
         snprintf(w->tokens[first + i].text, sizeof w->tokens[first + i].text, "<|special_%" PRIu32 "|>", i);
@@ -59,6 +61,7 @@ static void write_specials(words *w)
 
 static void set_strings(words *w, const word *strings, uint32_t n, const char *key, struct gguf_context *file)
 {
+    assert(n <= w->count);
     for (uint32_t i = 0; i < n; i++)
         w->lines[i] = strings[i].text;
     gguf_set_arr_str(file, key, w->lines, n);

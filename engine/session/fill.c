@@ -26,6 +26,7 @@ static void fill_floats(uint64_t *random, float *out, size_t n, float size)
 
 static void fill_ids(uint64_t *random, int32_t *out, uint64_t n, uint32_t vocabulary)
 {
+    assert(vocabulary > 0 && vocabulary <= INT32_MAX);
     for (uint64_t i = 0; i < n; i++)
         out[i] = (int32_t)((splitmix64_next(random) >> 32) * vocabulary >> 32);
 }
@@ -78,6 +79,7 @@ static qsa_status fill_step(filler *f, qsa_seq seq, int64_t position, uint32_t t
 
 static qsa_status fill_sequence(filler *f, qsa_session *s, uint64_t tokens)
 {
+    assert(f->context == s->context && f->step_tokens > 0);
     const int64_t begin = s->anchor + (int64_t)s->now->tokens;
     for (uint64_t done = 0; done < tokens;) {
         const uint64_t n = tokens - done < f->step_tokens ? tokens - done : f->step_tokens;

@@ -147,6 +147,7 @@ static candidate ranked(qsa_sampler *sampler, uint32_t rank)
 
 static double weight_of(const qsa_sampler *sampler, float logit)
 {
+    assert(sampler->options.temperature > 0.0f && logit <= sampler->largest);
     return ops_exp64(((double)logit - (double)sampler->largest) / (double)sampler->options.temperature);
 }
 
@@ -174,6 +175,7 @@ static kept keep_top_k(qsa_sampler *sampler)
 
 static kept keep_top_p_min_p(qsa_sampler *sampler, kept before)
 {
+    assert(before.count > 0);
     const qsa_sampler_options *options = &sampler->options;
     if (options->top_p == 1.0f && options->min_p == 0.0f)
         return before;

@@ -36,6 +36,7 @@ static qsa_status fail_merge(size_t rank, const char *what)
 /* Parses "left right". joined: scratch with room for the bytes of both. */
 static qsa_status read_merge(const vocabulary_index *index, text_span text, size_t rank, char *joined, merge *out)
 {
+    assert(rank < TOKENIZER_MAX_MERGES);
     const char *space = text.count > 0 ? memchr(text.bytes, ' ', text.count) : NULL;
     size_t left_text = space ? (size_t)(space - text.bytes) : 0;
     if (left_text == 0 || left_text + 1 == text.count || memchr(space + 1, ' ', text.count - left_text - 1))
@@ -80,10 +81,12 @@ static void sort_merges(merge_table *table, size_t token_count)
         table->first[table->merges[i].left + 1]++;
     for (size_t id = 0; id < token_count; id++)
         table->first[id + 1] += table->first[id];
+    assert(table->first[token_count] == table->count);
 }
 
 qsa_status merge_table_init(merge_table *table, const vocabulary *words, const tokenizer_input *input)
 {
+    assert(words->count > 0 && (input->merges != NULL || input->merge_count == 0));
     memset(table, 0, sizeof *table);
     if (input->merge_count > TOKENIZER_MAX_MERGES)
         return engine_fail(QSA_E_LIMIT, "%zu merges; at most %d", input->merge_count, TOKENIZER_MAX_MERGES);
@@ -108,6 +111,7 @@ void merge_table_release(merge_table *table)
 static const merge *find_merge(const merge_table *table, int32_t left, int32_t right)
 {
     size_t low = table->first[left], end = table->first[left + 1], high = end;
+    assert(left >= 0 && low <= end && end <= table->count);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (table->merges[middle].right < right)

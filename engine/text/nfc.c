@@ -33,6 +33,7 @@ static qsa_status no_memory(void)
 /* Appends the canonical decomposition of one character. */
 static qsa_status decompose(nfc_work *work, int32_t character)
 {
+    assert(character >= 0 && character <= 0x10ffff);
     size_t needed = work->points_count + MOST_DECOMPOSED;
     int32_t *points = list_grow(work->points, &work->points_capacity, needed, sizeof *points);
     if (!points)
@@ -113,6 +114,7 @@ static qsa_status append_points(const int32_t *points, size_t count, byte_list *
     ENGINE_TRY(byte_list_reserve(out, count * MOST_CHARACTER_BYTES));
     for (size_t i = 0; i < count; i++)
         out->count += (size_t)utf8proc_encode_char(points[i], (utf8proc_uint8_t *)out->items + out->count);
+    assert(out->count <= out->capacity);
     return QSA_OK;
 }
 

@@ -112,6 +112,7 @@ void pre_tokenizer_destroy(pre_tokenizer *pre)
 
 qsa_status piece_matcher_create(const pre_tokenizer *pre, piece_matcher **out_matcher)
 {
+    assert(pre != NULL && pre->code != NULL);
     piece_matcher *matcher = calloc(1, sizeof *matcher);
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     if (!matcher || !data) {
@@ -142,5 +143,6 @@ qsa_status piece_matcher_next(piece_matcher *matcher, text_span text, size_t beg
         return fail_pcre2(found == PCRE2_ERROR_NOMEMORY ? QSA_E_MEMORY : QSA_E_LIMIT, "splitting text into pieces",
                           found, begin);
     *out_end = pcre2_get_ovector_pointer(matcher->data)[1];
+    assert(*out_end > begin && *out_end <= text.count);
     return QSA_OK;
 }

@@ -40,6 +40,7 @@ qsa_status specials_init(specials *set, const vocabulary *words)
         set->tokens[set->count++] = (special_token){text, (int32_t)i, words->types[i] == TOKEN_CONTROL};
         set->begins[(unsigned char)text.bytes[0]] = true;
     }
+    assert(set->count == count);
     qsort(set->tokens, set->count, sizeof *set->tokens, compare_tokens);
     return QSA_OK;
 }

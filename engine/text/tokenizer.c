@@ -23,7 +23,7 @@ struct tokenizer {
     int32_t bos, eos;
 };
 
-/* ---- life ---- */
+/* ---- create and destroy ---- */
 
 static qsa_status check_end_token(const char *name, bool has, int32_t id, size_t count)
 {
@@ -57,6 +57,7 @@ static qsa_status fill(tokenizer *tokens, const tokenizer_input *input)
 
 qsa_status tokenizer_create(const tokenizer_input *input, tokenizer **out_tokenizer)
 {
+    assert(input != NULL && out_tokenizer != NULL);
     tokenizer *tokens = calloc(1, sizeof *tokens);
     if (!tokens)
         return engine_fail(QSA_E_MEMORY, "no memory for a tokenizer");
@@ -120,6 +121,7 @@ typedef struct encoding {
 
 static qsa_status encode_piece(encoding *work, text_span piece)
 {
+    assert(piece.count > 0);
     return merge_piece(&work->tokens->merges, &work->tokens->words, &work->merge, piece, &work->ids);
 }
 
@@ -171,6 +173,7 @@ static qsa_status encode_all(encoding *work, text_span text, tokenizer_specials 
         ENGINE_TRY(encode_plain(work, (text_span){text.bytes + begin, end - begin}));
         if (token)
             ENGINE_TRY(id_list_append(&work->ids, token->id));
+        assert(begin <= end && end <= text.count);
         begin = token ? end + token->text.count : end;
     }
     return QSA_OK;

@@ -20,6 +20,7 @@ static size_t character_bytes(unsigned char lead)
 /* The second byte reveals overlong forms, surrogates and values above U+10FFFF. */
 static bool may_follow(unsigned char lead, size_t index, unsigned char byte)
 {
+    assert(index >= 1 && index < 4);
     unsigned char low = 0x80, high = 0xbf;
     if (index == 1 && lead == 0xe0)
         low = 0xa0;
@@ -50,6 +51,7 @@ utf8_kind utf8_scan(const char *bytes, size_t count, size_t *out_length)
  * character is left. */
 static bool put_next(const char *bytes, size_t count, size_t *used, char *out, size_t *written)
 {
+    assert(*used < count);
     size_t length;
     utf8_kind kind = utf8_scan(bytes + *used, count - *used, &length);
     if (kind == UTF8_INCOMPLETE)

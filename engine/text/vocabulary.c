@@ -31,6 +31,7 @@ static bool unprintable_byte(unsigned index, unsigned *out_byte)
 /* The byte of one UTF-8 character of the alphabet. All of them have one or two bytes. */
 static bool letter_byte(const char *text, size_t length, unsigned *out_byte)
 {
+    assert(length > 0);
     unsigned point = (unsigned char)text[0];
     if (length == 2)
         point = (point & 0x1fu) << 6 | ((unsigned char)text[1] & 0x3fu);
@@ -51,6 +52,7 @@ bool alphabet_decode(const char *text, size_t count, char *out, size_t *out_coun
             return false;
         out[written++] = (char)byte;
     }
+    assert(written <= count);
     *out_count = written;
     return true;
 }
@@ -130,6 +132,7 @@ static qsa_status find_byte_tokens(vocabulary *words)
 
 qsa_status vocabulary_init(vocabulary *words, const tokenizer_input *input)
 {
+    assert(input->tokens != NULL || input->token_count == 0);
     size_t bytes = 0;
     memset(words, 0, sizeof *words);
     ENGINE_TRY(check_tokens(input, &bytes));
@@ -183,6 +186,7 @@ static size_t find_slot(const vocabulary_index *index, const char *bytes, size_t
 
 qsa_status vocabulary_index_init(vocabulary_index *index, const vocabulary *words)
 {
+    assert(words->count > 0 && words->count <= TOKENIZER_MAX_TOKENS);
     index->words = words;
     index->slot_count = 2;
     while (index->slot_count < 2 * words->count)
