@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 32, INNER = 2560, COLUMNS = 16 };
+enum { ROWS = 32, INNER = 1280, COLUMNS = 16 };
 
 static float normal(random_source *random)
 {
