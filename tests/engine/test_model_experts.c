@@ -12,10 +12,13 @@
 /* A matrix has more rows, and the favourite expert more tokens, than one tile of a product takes. */
 enum { E = 288, WIDTH = 96, SHARED = 32, EXPERTS = 7, USED = 3, TOKENS = 200 };
 
+/* So many that the sum over experts runs in two pieces of E: more than 2^22 / (E * USED). */
+enum { MANY = 4900 };
+
 typedef struct world {
     model_shape shape;
     layer_weights layer;
-    float *x; /* [TOKENS][E] */
+    float *x; /* [MANY][E], the first TOKENS again and again */
 } world;
 
 static expert_matrices matrices(enum ggml_type type, uint64_t stream, size_t inner, size_t rows)
@@ -44,13 +47,15 @@ static world new_world(enum ggml_type type, bool is_fused)
     e->shared_gate = matrix_new(GGML_TYPE_F32, 6, E, SHARED, 1, 0.2f);
     e->shared_up = matrix_new(GGML_TYPE_F32, 7, E, SHARED, 1, 0.2f);
     e->shared_down = matrix_new(GGML_TYPE_F32, 8, SHARED, E, 1, 0.2f);
-    w.x = test_alloc((size_t)TOKENS * E, sizeof *w.x);
+    w.x = test_alloc((size_t)MANY * E, sizeof *w.x);
     test_fill(9, w.x, (size_t)TOKENS * E);
     /* Expert 5 is among the chosen of nearly all tokens. */
     const float *favourite = (const float *)e->router.data + (size_t)5 * E;
     for (size_t i = 0; i < TOKENS * E; i += E)
         for (size_t j = 0; j < E; j++)
             w.x[i + j] += favourite[j];
+    for (size_t i = TOKENS * E; i < (size_t)MANY * E; i++)
+        w.x[i] = w.x[i - TOKENS * E];
     return w;
 }
 
@@ -196,6 +201,20 @@ static void batches_do_not_matter(void **state)
         check_batches(types[i]);
 }
 
+static void very_many_tokens_have_the_bits_of_few(void **state)
+{
+    (void)state;
+    world w = new_world(GGML_TYPE_Q8_0, false);
+    float *expected = run(&w, 0, TOKENS, 1), *found = run(&w, 0, MANY, 2);
+    for (size_t first = 0; first < MANY; first += TOKENS) {
+        const size_t n = MANY - first < TOKENS ? MANY - first : TOKENS;
+        test_same_floats("experts of very many tokens", expected, found + first * E, n * E);
+    }
+    free(expected);
+    free(found);
+    free_world(&w);
+}
+
 /* ---- order ---- */
 
 static void pairs_are_grouped_in_order(void **state)
@@ -217,6 +236,7 @@ int main(void)
         cmocka_unit_test(experts_say_what_the_formula_says),
         cmocka_unit_test(fused_experts_say_it_too),
         cmocka_unit_test(batches_do_not_matter),
+        cmocka_unit_test(very_many_tokens_have_the_bits_of_few),
         cmocka_unit_test(pairs_are_grouped_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
