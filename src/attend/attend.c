@@ -27,7 +27,7 @@ float qsa_query_scale(uint32_t head_dim)
     return (float)((1.0 / sqrt((double)head_dim)) * 0x1.71547652b82fep0);
 }
 
-/* Lanes that are not in the row are squeezed out before anything looks at them. */
+/* Drops the scores of tokens that are not selected, before the softmax. */
 static void squeeze(const qsa_row_view *row, uint32_t heads, float *x, size_t stride)
 {
     if (row->compact)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public functions on plain arrays: the cache's kernels over K packed four tokens at a time. */
+/* The public functions on plain arrays: they pack K four tokens at a time and run the cache's kernels. */
 #include "attend/attend.h"
 #include "base/float_env.h"
 #include "base/limits.h"
@@ -19,7 +19,7 @@ typedef struct plain_row {
     const void **v_rows; /* [n] */
     float *x;            /* [QSA_HEADS_AT_ONCE][stride] */
     size_t stride;
-    float *q; /* [QSA_HEADS_AT_ONCE][head_dim] times c; behind x: 64 KiB are too much for a stack */
+    float *q; /* [QSA_HEADS_AT_ONCE][head_dim] scaled by c; behind x, as 64 KiB are too much for a stack */
 } plain_row;
 
 static size_t row_at(const plain_row *row, uint32_t j, uint32_t kv_head)
@@ -47,7 +47,7 @@ static qsa_status check_row(const plain_row *row, const float *q)
     return QSA_OK;
 }
 
-/* Scores of `heads` heads against four tokens at a time; lanes beyond the row repeat its last token. */
+/* QK^T of `heads` heads with four tokens at a time; lanes past the end repeat the last token. */
 static void dots(const plain_row *row, uint32_t kv_head, const float *q, uint32_t heads)
 {
     const uint32_t dim = row->config->head_dim;

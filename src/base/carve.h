@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many arrays out of one allocation: the same code measures (base NULL) and hands out. */
+/* Carves many arrays from one allocation. With base NULL the same calls only add up the sizes. */
 #ifndef QSA_BASE_CARVE_H
 #define QSA_BASE_CARVE_H
 

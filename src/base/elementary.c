@@ -32,7 +32,7 @@ void qsa_sin_cos(float angle, float *out_sin, float *out_cos)
     double sine = (series(SIN_SERIES, 7, z) * z) * r + r;
     double cosine = series(COS_SERIES, 8, z) * z + 1.0;
 
-    switch ((int64_t)k & 3) { /* the quarter turn, for negative k too */
+    switch ((int64_t)k & 3) { /* the quadrant, for negative k too */
     case 0:
         *out_sin = (float)sine;
         *out_cos = (float)cosine;

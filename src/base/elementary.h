@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elementary functions and roundings whose every bit is part of the contract (SPEC section 6). They assume the float
- * environment of base/float_env.h. fmaf, rint and sqrt are exact by IEEE 754: no library's approximation enters. */
+/* Elementary functions and roundings whose bits are specified (SPEC section 6). They assume the float environment of
+ * base/float_env.h and use only what IEEE 754 rounds correctly (fmaf, rint, sqrt), never a math library's
+ * approximation. */
 #ifndef QSA_BASE_ELEMENTARY_H
 #define QSA_BASE_ELEMENTARY_H
 
@@ -77,7 +78,7 @@ static inline uint16_t qsa_f32_to_f16(float x)
 #define QSA_E2_C1 0x1.62e43p-1f
 #define QSA_E2_C0 1.0f
 
-/* 2^x for x <= 0, error below 1 ulp. Not monotone (by up to 1 ulp): nothing may rely on the order of results. */
+/* 2^x for x <= 0, error below 1 ulp. Not monotone (by up to 1 ulp): do not rely on the order of results. */
 static inline float qsa_e2(float x)
 {
     if (!(x >= QSA_E2_LOWEST))

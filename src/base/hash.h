@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XXH3, 64 bits, in pieces. */
+/* XXH3 with 64 bits, streaming. */
 #ifndef QSA_BASE_HASH_H
 #define QSA_BASE_HASH_H
 

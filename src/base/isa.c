@@ -10,9 +10,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* Bits of XCR0: the register state that the system saves. */
+/* Bits of XCR0: the register state that the operating system saves. */
 enum { XCR0_AVX = 0x6, XCR0_AVX512 = 0xe6 };
-/* AVX-VNNI: leaf 7, subleaf 1, eax. Older compilers' cpuid.h does not name it. */
+/* AVX-VNNI: leaf 7, subleaf 1, eax. Older compilers' cpuid.h does not define it. */
 enum { AVX_VNNI = 1 << 4 };
 
 static uint32_t saved_registers(void)
@@ -63,7 +63,7 @@ static unsigned detect_features(void)
 }
 #endif
 
-/* In a virtual machine the question costs microseconds. Threads that race find the same answer. */
+/* Cached, because CPUID takes microseconds in a virtual machine. Threads that race store the same result. */
 unsigned qsa_cpu_features(void)
 {
     enum { KNOWN = 1 << 30 };

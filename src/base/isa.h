@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this processor can run, and which of several tables of functions is taken: the one rule for all rooms that have
- * a table per instruction set. */
+/* What this processor supports, and the one rule for choosing among tables of functions per instruction set. */
 #ifndef QSA_BASE_ISA_H
 #define QSA_BASE_ISA_H
 
 #include <stddef.h>
 
-/* Sets of instructions, as bits. One counts only if the processor has all of it and the operating system saves the
+/* Instruction sets, as bits. A bit is set only if the processor has all of the set and the operating system saves the
  * registers it uses. */
 enum qsa_cpu {
     QSA_CPU_BASELINE = 0,
@@ -17,21 +16,21 @@ enum qsa_cpu {
     QSA_CPU_DOTPROD = 1 << 4      /* AArch64: byte dot products */
 };
 
-/* Those of this processor. Asks it once. */
+/* The instruction sets of this processor. Queries it once. */
 unsigned qsa_cpu_features(void);
 
-/* A table of functions: the name that QSA_ISA may ask for, and what it needs (bits of qsa_cpu). Tables of one name
+/* A table of functions: its name in QSA_ISA, and the instruction sets it needs (bits of qsa_cpu). Tables of one name
  * differ in what they need. */
 typedef struct qsa_isa {
     const char *name;
     unsigned needs;
 } qsa_isa;
 
-/* Number i of those of n tables that run here, counted from 0 in their order; n if there are not that many. */
+/* Index of the i-th of n tables that runs here, i counted from 0, in table order; n if there are not that many. */
 size_t qsa_isa_available(const qsa_isa *tables, size_t n, size_t i);
 
-/* The last of n tables that runs here, so the best comes last; with the environment variable QSA_ISA set, the last one
- * of that name. n if there is none: never a silent fallback. out_wanted: QSA_ISA, NULL if not set. */
+/* Index of the last of n tables that runs here, so the best comes last; with the environment variable QSA_ISA set, the
+ * last one of that name. n if there is none: never a silent fallback. out_wanted: QSA_ISA, NULL if not set. */
 size_t qsa_isa_choose(const qsa_isa *tables, size_t n, const char **out_wanted);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Magnitudes beyond which a number is refused where it enters (SPEC section 6, rule 7). */
+/* Largest magnitudes of input; larger numbers are refused where they enter (SPEC section 6, rule 7). */
 #ifndef QSA_BASE_LIMITS_H
 #define QSA_BASE_LIMITS_H
 

@@ -21,11 +21,11 @@ static void *default_allocate(void *context, size_t size_bytes, size_t alignment
 #endif
     if (size_bytes > SIZE_MAX - alignment)
         return NULL;
-    size_t rounded = (size_bytes + alignment - 1) / alignment * alignment; /* aligned_alloc wants a multiple */
+    size_t rounded = (size_bytes + alignment - 1) / alignment * alignment; /* aligned_alloc needs a multiple */
     void *memory = aligned_alloc(alignment, rounded);
 #if defined(__linux__)
     if (memory != NULL && alignment == HUGE_PAGE_BYTES)
-        (void)madvise(memory, rounded, MADV_HUGEPAGE); /* rows are read at random: fewer TLB misses, same result */
+        (void)madvise(memory, rounded, MADV_HUGEPAGE); /* K and V are read at random: fewer TLB misses, same result */
 #endif
     return memory;
 }

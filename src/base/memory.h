@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory through the host's allocator. */
+/* Allocation through the host's allocator. */
 #ifndef QSA_BASE_MEMORY_H
 #define QSA_BASE_MEMORY_H
 
@@ -7,10 +7,10 @@
 
 enum { QSA_ALIGNMENT = 64 }; /* a cache line, and the widest vector */
 
-/* The C library's, with huge pages asked for where the system has them. */
+/* The C library's allocator; requests huge pages where the system has them. */
 extern const qsa_allocator qsa_default_allocator;
 
-/* NULL if the allocator has none; size 0 is legal and gives a pointer that must be released. */
+/* NULL if the allocator fails; size 0 is legal and returns a pointer that must be released. */
 void *qsa_allocate(const qsa_allocator *allocator, uint64_t size_bytes);
 void qsa_release(const qsa_allocator *allocator, void *memory, uint64_t size_bytes);
 

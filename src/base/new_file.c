@@ -33,7 +33,7 @@ static qsa_status system_error(const qsa_new_file *file, const char *what)
 
 /* ---- open ---- */
 
-/* A name that cannot be used is refused now, not after the work. */
+/* Refuses an unusable name now, not after the work. */
 static qsa_status check_path(const qsa_new_file *file)
 {
     struct stat info;
@@ -46,7 +46,7 @@ static qsa_status check_path(const qsa_new_file *file)
                : qsa_fail(QSA_E_IO, "%s: cannot replace: not a regular file", qsa_shown_path(file->path));
 }
 
-/* The folder's entry for the new name must reach the disk too, so the folder is kept open. */
+/* Keeps the folder open: its entry for the new name must reach the disk too. */
 static qsa_status open_folder(qsa_new_file *file)
 {
     char *folder = strdup(file->path);
@@ -62,13 +62,13 @@ static qsa_status open_folder(qsa_new_file *file)
     return file->folder < 0 ? system_error(file, "cannot create") : QSA_OK;
 }
 
-/* The file's name in /proc, by which one that has no other is linked. */
+/* The file's path in /proc, through which an unnamed file is linked. */
 static void format_link(const qsa_new_file *file, char link[LINK_BYTES])
 {
     snprintf(link, LINK_BYTES, "/proc/self/fd/%d", file->descriptor);
 }
 
-/* False where the file system, or a missing /proc, does not allow it. */
+/* False if the file system, or a missing /proc, does not allow it. */
 static bool open_without_name(qsa_new_file *file)
 {
 #if defined(O_TMPFILE)
@@ -87,15 +87,15 @@ static bool open_without_name(qsa_new_file *file)
     return false;
 }
 
-/* The next name beside the path that nobody should have. */
+/* The next temporary name beside the path; nobody else should use it. */
 static void next_name(const qsa_new_file *file, char *name, size_t size)
 {
     static atomic_uint counter;
     snprintf(name, size, "%s.%ld.%u.tmp", file->path, (long)getpid(), atomic_fetch_add(&counter, 1));
 }
 
-/* Gives the file a temporary name: creates it there, or links the one without a name. Names are tried until one is new:
- * another thread or process may be writing the same path, and one that was killed may have left its file. */
+/* Creates the file under a temporary name, or links the unnamed one to it. Tries names until one is new: another thread
+ * or process may be writing the same path, and a killed one may have left its file. */
 static qsa_status take_temporary_name(qsa_new_file *file)
 {
     const size_t size = strlen(file->path) + 48;
@@ -138,8 +138,8 @@ qsa_status qsa_new_file_open(const char *path, qsa_new_file *out_file)
 
 /* ---- write ---- */
 
-/* The disk begins to write while more is computed; otherwise all of it would wait for the sync at the end. Only a hint:
- * whether it is on disk is the sync's word. */
+/* Starts the writeback while more is computed; otherwise all of it would wait for the sync at the end. Only a hint: the
+ * sync alone makes the data durable. */
 static void start_writing(qsa_new_file *file)
 {
 #if defined(__linux__)
@@ -172,7 +172,7 @@ qsa_status qsa_new_file_write(qsa_new_file *file, const void *bytes, size_t size
 
 /* ---- close ---- */
 
-/* Directly under its name where nothing has it, which leaves no moment with another one. */
+/* Links the file directly under its name if that is free; it then never has another one. */
 static bool link_to_path(const qsa_new_file *file)
 {
     char link[LINK_BYTES];
@@ -192,7 +192,7 @@ static qsa_status publish(qsa_new_file *file)
         free(file->temporary);
         file->temporary = NULL;
     }
-    if (fsync(file->folder) != 0 && errno != EINVAL) /* EINVAL: a file system that does not sync folders */
+    if (fsync(file->folder) != 0 && errno != EINVAL) /* EINVAL: the file system does not sync folders */
         return system_error(file, "cannot sync the folder");
     return QSA_OK;
 }

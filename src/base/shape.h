@@ -5,7 +5,7 @@
 
 #include <qsa/config.h>
 
-/* Names the first field of config that is illegal. Norm weights are not looked at. */
+/* An error names the first illegal field of config. Norm weights are not checked. */
 qsa_status qsa_shape_check(const qsa_config *config);
 
 #endif

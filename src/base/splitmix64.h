@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SplitMix64, the one source of pseudo-random numbers here: of the sampler, of made-up models and of tests. Everything
- * wraps. */
+/* SplitMix64, the only source of pseudo-random numbers here: for the sampler, synthetic models and tests. All
+ * arithmetic wraps. */
 #ifndef QSA_BASE_SPLITMIX64_H
 #define QSA_BASE_SPLITMIX64_H
 
@@ -15,7 +15,7 @@ static inline uint64_t splitmix64_mix(uint64_t z)
     return z ^ z >> 31;
 }
 
-/* The next number; the state is the seed at first. */
+/* The next number. The first state is the seed. */
 static inline uint64_t splitmix64_next(uint64_t *state)
 {
     return splitmix64_mix(*state += SPLITMIX64_STEP);

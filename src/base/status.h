@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failing with a detail; checked arithmetic. */
+/* Returning a status with a detail line; checked arithmetic. */
 #ifndef QSA_BASE_STATUS_H
 #define QSA_BASE_STATUS_H
 
@@ -15,7 +15,7 @@
 /* Stores the detail line of the calling thread and returns status. */
 qsa_status qsa_fail(qsa_status status, const char *format, ...) QSA_PRINTF(2, 3);
 
-/* Copies the detail line, so that it can become part of another. */
+/* Copies the detail line, to make it part of another one. */
 void qsa_copy_detail(char *out, size_t size_bytes);
 
 #define QSA_TRY(call)                                                                                                  \

@@ -18,7 +18,8 @@ static void round_all(float *x, uint32_t n)
         x[i] = qsa_round_bf16(x[i]);
 }
 
-/* Sums k0 + k1 + ..., in order, starting from k0; then divides by the ratio, a power of two, hence exactly. */
+/* Sums k0 + k1 + ... in order, starting from k0, then divides by the ratio: a power of two, so the division
+ * is exact. */
 void qsa_pool_mean(const qsa_pool_rule *rule, const float *raw, float *out_mean)
 {
     assert(rule->ratio > 0 && (rule->ratio & (rule->ratio - 1)) == 0 && rule->dim <= QSA_MAX_DIM);
@@ -77,7 +78,7 @@ void qsa_pool_one(const qsa_kernels *kernels, const qsa_pool_rule *rule, const f
     qsa_pool_finish(kernels, rule, 1, mean, angles, out);
 }
 
-/* Heads whose norms run side by side; more of them take turns. */
+/* Heads whose norms run side by side; further heads follow in the next round. */
 enum { HEADS_ROUNDED = 8 };
 
 void qsa_index_norm_rotate(const qsa_kernels *kernels, const qsa_norm_rotate_call *call)

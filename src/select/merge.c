@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { FEW_MORE = 8 }; /* where the share is small, chance moves it by more than half */
+enum { FEW_MORE = 8 }; /* a small share of k varies by more than half of itself */
 
 uint32_t qsa_few_limit(uint32_t k, uint32_t n_ranges)
 {
@@ -21,7 +21,7 @@ void qsa_ranges_leave(const qsa_ranges *ranges, uint32_t i, const qsa_selection 
     memcpy(ranges->few + (size_t)i * most, buffer, range->n_few * sizeof *buffer);
 }
 
-/* The few of all ranges without gaps; returns how many they are. */
+/* Packs the few of all ranges; returns how many there are. */
 static uint32_t pack_few(const qsa_ranges *ranges)
 {
     const uint32_t most = qsa_few_limit(ranges->k, ranges->n);
@@ -41,8 +41,8 @@ static bool all_below(const qsa_ranges *ranges, uint32_t threshold)
     return true;
 }
 
-/* The best of the packed few, and of all candidates of ranges that may have more; none of them is below the threshold.
- */
+/* The best of the packed few, and of all candidates of ranges that may have more. Every candidate taken reaches the
+ * threshold. */
 static uint32_t merge_all(const qsa_ranges *ranges, uint32_t threshold, qsa_candidate *buffer)
 {
     const qsa_kernels *kernels = ranges->kernels;

@@ -33,7 +33,7 @@ qsa_status qsa_score(const float *query, uint32_t heads, uint32_t dim, const flo
     QSA_TRY(check_vectors(kernels, "index query head", query, heads, dim));
     QSA_TRY(check_vectors(kernels, "pooled key of group", pooled, n_groups, dim));
     qsa_float_env saved = qsa_float_env_enter();
-    for (size_t g = 0; g < n_groups; g++) { /* a tile of one group is the plain vector */
+    for (size_t g = 0; g < n_groups; g++) { /* a tile of one group is a plain vector */
         const void *tile = pooled + g * dim;
         const qsa_score_call call = {query, 1, heads, dim, &tile, 1, 1, out_scores + g};
         kernels->score(&call, QSA_ELEMENT_F32);
@@ -63,7 +63,7 @@ qsa_status qsa_select(const float *scores, size_t n, uint32_t k, uint32_t *out_g
     if (buffer == NULL)
         return qsa_fail(QSA_E_MEMORY, "select: no memory for %" PRIu32 " candidates", capacity);
     qsa_selection selection;
-    qsa_selection_begin(&selection, qsa_kernels_available(0), buffer, capacity, k); /* the scalar ones */
+    qsa_selection_begin(&selection, qsa_kernels_available(0), buffer, capacity, k); /* the scalar kernels */
     qsa_selection_offer(&selection, scores, 0, (uint32_t)n);
     qsa_selection_shrink(&selection);
     for (uint32_t i = 0; i < selection.count; i++)

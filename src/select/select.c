@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* Shrinking at twice the members costs the least: each shrink halves the part of what follows that is appended. */
+/* Shrinking at 2k candidates costs the least: each shrink halves the fraction of later groups that is appended. */
 enum { OFFER_GROUPS = 256, LEAST_SPARE = 512 };
 
 uint32_t qsa_selection_capacity(uint32_t k)
@@ -39,7 +39,7 @@ void qsa_selection_shrink(qsa_selection *selection)
 
 enum { BINS = 1024, FEW = 32 };
 
-/* Bits that are still possible, and which of the candidates with such bits is looked for: the k-th largest. */
+/* The range of bits that is still possible, and the rank within it of the k-th largest. */
 typedef struct range {
     uint32_t low, high, k;
 } range;
@@ -54,8 +54,8 @@ static range full_range(const qsa_candidate *candidates, uint32_t count, uint32_
     return r;
 }
 
-/* Cuts the range into at most BINS bins and goes on with the one that holds the k-th largest. Returns how many it
- * holds. */
+/* Splits the range into at most BINS bins and continues with the one that holds the k-th largest. Returns that
+ * bin's count. */
 static uint32_t narrow(const qsa_candidate *candidates, uint32_t count, range *r)
 {
     uint32_t histogram[BINS] = {0}, shift = 0;
@@ -74,14 +74,14 @@ static uint32_t narrow(const qsa_candidate *candidates, uint32_t count, range *r
     return histogram[bin];
 }
 
-/* The same, down to one value, where FEW candidates at most are left. */
+/* The same, down to one value, once at most FEW candidates are left. */
 static void pick(const qsa_candidate *candidates, uint32_t count, range *r)
 {
     uint32_t bits[FEW], n = 0;
     const uint32_t width = r->high - r->low;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t one = candidates[i].bits;
-        if (one - r->low > width) /* one comparison, nearly always true: two would be mispredicted half of the time */
+        if (one - r->low > width) /* one comparison, nearly always true; two would mispredict half of the time */
             continue;
         uint32_t place = n++;
         for (; place > 0 && bits[place - 1] < one; place--)
