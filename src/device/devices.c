@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public face of devices: the host, and OpenCL's where the build has them. */
+/* The public functions on devices: the host, and OpenCL devices if the build has them. */
 #include "device/device.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static void describe_host(qsa_device_info *out)
 
 #ifdef QSA_WITH_OPENCL
 
-/* Adds the OpenCL devices behind the n that are listed; returns how many there are then. */
+/* Appends the OpenCL devices to the n already listed; returns the new count. */
 static size_t list_opencl(qsa_device_info *out, size_t room, size_t n)
 {
     qsa_opencl_api api;
@@ -39,7 +39,8 @@ static size_t list_opencl(qsa_device_info *out, size_t room, size_t n)
     return n;
 }
 
-/* The first that lacks nothing; the first at all if every one does, so that opening it says what. */
+/* The first device that lacks nothing; if every one lacks something, the first, whose opening then fails with
+ * the reason. */
 static uint32_t first_usable(const qsa_opencl_api *api)
 {
     cl_device_id id;
@@ -90,7 +91,7 @@ qsa_status qsa_device_list(qsa_device_info *out, size_t room, size_t *out_n)
     return QSA_OK;
 }
 
-/* The number behind "opencl:", up to four digits; *out NULL for "opencl" alone. False for any other name. */
+/* The number after "opencl:", up to four digits; *out is NULL for "opencl" alone. False for any other name. */
 static bool parse_opencl(const char *name, const char **out)
 {
     static const char prefix[] = "opencl";

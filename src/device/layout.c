@@ -74,9 +74,9 @@ void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lan
     }
 }
 
-/* The rows of a block's four tokens, and the block. Element i of row t is element 4 * i + t of a plain block; q8_0 has
- * per chunk the four scales, then the quants. Both directions are written in the form that compilers vectorize:
- * counters in size_t, no overlap, and one 8-byte load for four halves. */
+/* Between four token rows and a K block. Element i of row t is element 4 * i + t of a plain block; a q8_0 block has,
+ * per chunk, the four scales, then the quants. Both directions are written so that compilers vectorize them: counters
+ * in size_t, no overlap, and one 8-byte load for four halves. */
 static inline void interleave(size_t bytes, const uint8_t *restrict rows, size_t row_bytes, uint8_t *restrict block,
                               size_t n)
 {

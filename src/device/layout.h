@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of a page: the one place that knows it.
+/* The layout of a page, defined here and nowhere else.
  *
- * A page is QSA_PAGE_TOKENS token slots of one sequence (or several that share it), for every layer, in three arenas:
- *   KV      [kv_heads][blocks of 4 slots] of K [head_dim][4], V [4][head_dim]; of every second block V comes first
+ * A page is QSA_PAGE_TOKENS token slots of one sequence (or of several that share it), for every layer, in three
+ * arenas:
+ *   KV      [kv_heads][blocks of 4 slots] of K [head_dim][4], V [4][head_dim]; every second block has V first
  *   raw     [slots][index_dim]
  *   pooled  [index_dim][groups]   one tile; lanes are groups
- * K of four neighbours makes a vector without a transpose, and reading it brings V near: they share 4 KiB in the
- * released shape. Changing places, the K of a row meets all sets of a cache, not half of them (docs/adr/0008). and,
- * once for all layers, the rotary triples [slots]. Address = arena + layer * layer stride + page * page stride. */
+ * and, once for all layers, the rotary triples [slots]. Address = arena + layer * layer stride + page * page stride.
+ *
+ * K of four neighbouring tokens is a vector without a transpose. K and V of a block share 4 KiB in the released shape,
+ * so reading K brings V near. Alternating their order spreads the selected K over all cache sets instead of half of
+ * them (docs/adr/0008). */
 #ifndef QSA_DEVICE_LAYOUT_H
 #define QSA_DEVICE_LAYOUT_H
 
@@ -42,7 +45,7 @@ static inline size_t qsa_layout_page(const qsa_layout *layout, enum qsa_arena ar
     return (size_t)(layer * layout->layer_stride[arena] + page * layout->page_stride[arena]);
 }
 
-/* Offsets within a page, in bytes. A block of K, and one of V, lie in the two halves of a pair. */
+/* Offsets within a page, in bytes. The K and V blocks of a pair are its two halves. */
 static inline size_t qsa_layout_pair(const qsa_layout *layout, uint32_t head, uint32_t slot)
 {
     assert(head < layout->kv_heads && slot < QSA_PAGE_TOKENS);
@@ -67,7 +70,7 @@ static inline size_t qsa_layout_v_token(const qsa_layout *layout, uint32_t head,
            (size_t)(slot % QSA_BLOCK_TOKENS) * layout->row_bytes;
 }
 
-/* Between one token's row (the form of V, and of snapshots) and its lane of a K block. */
+/* Copies between one token's row (the form of V, and of snapshots) and its lane of a K block. */
 void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lane, const uint8_t *row);
 void qsa_layout_block_take(const qsa_layout *layout, const uint8_t *block, uint32_t lane, uint8_t *row);
 
@@ -75,7 +78,7 @@ void qsa_layout_block_take(const qsa_layout *layout, const uint8_t *block, uint3
 void qsa_layout_block_fill(const qsa_layout *layout, uint8_t *block, const uint8_t *rows);
 void qsa_layout_block_rows(const qsa_layout *layout, const uint8_t *block, uint8_t *rows);
 
-/* Copies n elements of 1, 2 or 4 bytes, from every from_stride-th to every to_stride-th place. */
+/* Copies n elements of 1, 2 or 4 bytes, reading every from_stride-th and writing every to_stride-th element. */
 void qsa_layout_move(uint32_t bytes, const uint8_t *from, size_t from_stride, uint8_t *to, size_t to_stride,
                      uint32_t n);
 

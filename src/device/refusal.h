@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Input that may not enter (SPEC section 6, rule 7). The first by (layer, entry, token, tensor) is the one reported,
- * whatever the threads did: one number, which parts lower. */
+/* Refused input (SPEC section 6, rule 7). The first refusal by (layer, entry, token, tensor) is the one reported, in
+ * whatever order threads ran: it is one number, and parts only lower it. */
 #ifndef QSA_DEVICE_REFUSAL_H
 #define QSA_DEVICE_REFUSAL_H
 
@@ -25,7 +25,7 @@ typedef struct qsa_refusals {
 } qsa_refusals;
 
 void qsa_refusals_begin(qsa_refusals *refusals);
-/* token: within its entry. */
+/* token counts from the first of its entry. */
 void qsa_refuse(qsa_refusals *refusals, uint32_t layer, uint32_t entry, uint32_t token, enum qsa_input input);
 static inline bool qsa_refused(const qsa_refusals *refusals)
 {

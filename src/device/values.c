@@ -38,15 +38,14 @@ static void load(enum qsa_element element, const void *base, size_t first, size_
 
 enum { ROW_LIMIT_BYTES = QSA_MAX_DIM * sizeof(float) };
 
-/* To the nearest integer, ties to even: rint of |x| < 2^22, without a call where the baseline has no instruction for
- * it. */
+/* To the nearest integer, ties to even: rint for |x| < 2^22, without a call where the baseline has no instruction. */
 static inline int8_t nearest(float x)
 {
     return (int8_t)((x + QSA_E2_ROUNDER) - QSA_E2_ROUNDER);
 }
 
 /* 32 dimensions: d = amax / 127, quants rint(x / d) by the reciprocal of the unrounded d (SPEC section 5). If d rounds
- * to 0, all quants are 0. Magnitudes are ordered like their bits, of which compilers make vectors. */
+ * to 0, all quants are 0. Magnitudes compare like their bits, which compilers vectorize. */
 static void encode_chunk(const float *restrict x, uint8_t *restrict chunk)
 {
     int32_t most = 0;
@@ -83,8 +82,8 @@ static void decode_row(const qsa_layout *layout, const uint8_t *row, float *x)
         x[d] = qsa_v_at(row, d, layout->kv_element);
 }
 
-/* The largest values below 65,520, at which f16 ends, and below 127 * 65,520, the smallest whose 127th part, rounded,
- * is not below that. */
+/* The largest values below 65,520, where f16 overflows, and below the smallest number whose 127th part, rounded,
+ * reaches 65,520. */
 #define F16_LIMIT 0x1.ffdffep+15f
 #define Q8_0_LIMIT 8321039.5f
 

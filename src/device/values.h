@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values to and from a page in host memory; x is f32, widened or rounded on the way. `page` is the beginning of the
- * page in the arena that the function names. Every element passes here, but for kernels, which read blocks, tiles and V
- * rows in place. */
+/* Values to and from a page in host memory; x is f32, widened or rounded on the way. `page` is the start of the page in
+ * the arena that the function names. Everything but the kernels accesses elements through here; kernels read blocks,
+ * tiles and V rows in place. */
 #ifndef QSA_DEVICE_VALUES_H
 #define QSA_DEVICE_VALUES_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libOpenCL at run time, and its errors. */
+/* Loads libOpenCL at run time and maps its errors to ours. */
 #include "device/opencl/opencl.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-/* A function's address out of a void *, as POSIX promises that it can be. */
+/* Converts a void * to a function pointer; POSIX guarantees that this works. */
 static bool find(void *library, const char *name, void *out)
 {
     void *address = dlsym(library, name);

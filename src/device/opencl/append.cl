@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a token brings: checked, normed, rotated, stored; completed groups pooled. A work-group takes a token, or a
- * group, at a time. Work-groups are QSA_ITEMS work-items everywhere; how many there are cannot be seen in a result. */
+/* Append: checks, norms, rotates and stores the new tokens, and pools the groups that are complete. A work-group
+ * takes one token, or one group, at a time. Work-groups always have QSA_ITEMS work-items; results do not depend on
+ * their number. */
 
 #define INPUT_LIMIT 0x5b800000u /* 2^56, as bits */
 #define F16_LIMIT 65520.0f
@@ -15,7 +16,7 @@
 #define INPUT_V_STORED 6
 #define INPUTS 8
 
-/* One word holds the first refused (token, tensor) of the step. */
+/* The first refused (token, tensor) of the step, packed in one word. */
 void refuse(global uint *refused, uint token, uint input)
 {
     atomic_min(refused, token * INPUTS + input);
@@ -38,10 +39,10 @@ float norm_scale(float squares, uint dim)
 
 #define NORM(x, scale, weight) (((x) * (scale)) * (weight))
 
-/* Elements d and d + pairs of a head, rotated; no fma: every product is rounded. */
+/* Rotates elements d and d + pairs of a head. No fma: every product is rounded. */
 float2 rotate_main(float lo, float hi, float c, float s)
 {
-#ifdef QSA_PLANT_CONTRACTION /* what a compiler must not do, for the tests */
+#ifdef QSA_PLANT_CONTRACTION /* what a compiler must not do; for the tests */
     return (float2)(fma(lo, c, -(hi * s)), fma(hi, c, lo * s));
 #else
     return (float2)(lo * c - hi * s, hi * c + lo * s);
@@ -55,13 +56,14 @@ float2 rotate_index(float lo, float hi, float c, float s)
                     ROUND_INDEX(ROUND_INDEX(hi * cos) + ROUND_INDEX(lo * sin)));
 }
 
-/* Work on a head goes by pairs, then by the elements that do not rotate: the (first) element of number i. */
+/* Work-items of a head: first its pairs, then its elements that do not rotate. Returns the (first) element
+ * of item i. */
 uint element_of(uint i)
 {
     return i < QSA_PAIRS ? i : i + QSA_PAIRS;
 }
 
-/* Norms and rotates heads of q or k in place, then times c (1 for k). */
+/* Norms and rotates heads of q or k in place, then scales them by c (1 for k). */
 void norm_rotate_main(global float *x, uint heads, local const float *scales, global const float *weight,
                       global const float *cos_sin, float c)
 {
@@ -81,7 +83,7 @@ void norm_rotate_main(global float *x, uint heads, local const float *scales, gl
     }
 }
 
-/* The same for the index query, by the rules of the profile. */
+/* The same for the index query, with the rounding of the profile. */
 void norm_rotate_index(global float *x, local const float *scales, global const float *weight,
                        global const float *cos_sin)
 {
@@ -111,8 +113,9 @@ float squares_of(global const float *x, uint dim)
 
 /* ---- storing ---- */
 
-/* One token's row of one head, element (or chunk) by work-item. Destination of element d: out + d * stride elements; in
- * q8_0 a chunk is `scale` and quants at every stride-th byte. Returns 0 if the type cannot hold a value. */
+/* Stores one token's row of one head, one element (or chunk) per work-item. Element d goes to out + d * stride
+ * elements; in q8_0 a chunk's `scale`, and its quants to every stride-th byte. Returns 0 if the type cannot hold
+ * a value. */
 uint store_row(global const float *x, global uchar *out, uint lane, uint stride)
 {
     uint fits = 1;
@@ -171,7 +174,7 @@ void store_token(global const float *x, global const token_t *token, uint number
 #define W_INDEX_K (W_INDEX_Q + QSA_INDEX_DIM)
 #define W_LAYER (W_INDEX_K + QSA_INDEX_DIM)
 
-/* Scales of all heads of a token: k, then (with queries) q, then index q. */
+/* Norm scales of all heads of a token: k, then (with queries) q, then index q. */
 #define SCALES_Q QSA_KV_HEADS
 #define SCALES_INDEX (QSA_KV_HEADS + QSA_Q_HEADS)
 #define SCALES (SCALES_INDEX + QSA_INDEX_HEADS)
@@ -264,8 +267,8 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void pool(
     }
 }
 
-/* Copies n consecutive slots of one page to those of another (or the same): K, V and raw keys of a layer. Slots go in
- * order, so a copy towards the front may overlap. One work-group. */
+/* Copies n consecutive slots of one page to those of another (or the same): K, V and raw keys of a layer. In order of
+ * slot, so a copy towards the front may overlap. One work-group. */
 kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void copy_slots(
     uint from_page, uint from_slot, uint to_page, uint to_slot, uint n, global uchar *kv,
     global index_type *raw)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers: lanes, conversions, and the operations whose every bit is part of the contract (SPEC section 6).
+/* Vectors, conversions, and the operations whose bits are specified (SPEC section 6).
  *
- * The host compiles these files together, with a shape in QSA_... macros. A sum is one chain of fma; QSA_WIDTH lanes of a
- * vector run across independent outputs, and so do work-items. */
+ * The host compiles these files together, with a shape in QSA_... macros. A sum is one chain of fma; the QSA_WIDTH
+ * lanes of a vector, like work-items, are independent outputs. */
 #pragma OPENCL FP_CONTRACT OFF
 
-/* Vectors of any power of two, 1 included. (In two steps, so that n may be a macro; the names that are joined may not.) */
+/* Vectors of any power of two, 1 included. (In two steps, so that n may be a macro; the joined names may not.) */
 #define VECTOR_(type, n) type##n
 #define LOAD_(n, pointer) vload##n(0, pointer)
 #define STORE_(n, value, pointer) vstore##n(value, 0, pointer)
@@ -29,7 +29,7 @@ typedef uint uint1;
 #define convert_float1(x) convert_float(x)
 #define convert_uint1(x) convert_uint(x)
 
-/* The device's own width, where it divides a head; 1 where work-items are the lanes. */
+/* The device's own width, where it divides a head; 1 where each work-item is a lane. */
 typedef VECTOR(float, QSA_WIDTH) floats;
 
 /* ---- roundings ---- */
@@ -60,12 +60,12 @@ ushort to_f16(float x)
     AS_FLOAT(n, AS_UINT(n, AS_FLOAT(n, (TO_UINT(n, x) & 0x7fffu) << 13) * 0x1p112f) | (TO_UINT(n, x) & 0x8000u) << 16)
 #define WIDEN_BF16(n, x) AS_FLOAT(n, TO_UINT(n, x) << 16)
 
-/* ---- division and root, correctly rounded, in integers: nothing is asked of the device ---- */
+/* ---- division and square root, correctly rounded, in integers: independent of the device's own ---- */
 
-/* m * 2^e to nearest even, m > 0. The lowest bit of m may stand for everything below it. */
+/* m * 2^e to nearest even, m > 0. The lowest bit of m may be sticky: it stands for all bits below. */
 float round_scaled(ulong m, int e)
 {
-    int shift = 40 - (int)clz(m); /* leaves 24 bits */
+    int shift = 40 - (int)clz(m); /* keeps 24 bits */
     if (e + shift < -149)
         shift = -149 - e; /* a subnormal */
     if (shift > 63)
@@ -95,7 +95,7 @@ int split(float x, ulong *m)
     return -149 - shift;
 }
 
-/* a / b, a >= 0, b >= 0. (A refused input may leave b = 0; nobody reads the result, but it must not trap.) */
+/* a / b, a >= 0, b >= 0. (Refused input may leave b = 0; nobody reads the result, but it must not trap.) */
 float divide(float a, float b)
 {
     if (a == 0.0f || b == 0.0f)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention over a row in two passes with the exact maximum (SPEC section 6, rule 4). A work-group takes a query and
- * QSA_HEADS of its heads that share a kv head. */
+/* Attention over the selected tokens in two passes with the exact maximum (SPEC section 6, rule 4). A work-group takes
+ * a query and QSA_HEADS of its heads that share a kv head. */
 
 #define SHARED_HEADS (QSA_Q_HEADS / QSA_KV_HEADS)
 #define BLOCKS (SHARED_HEADS / QSA_HEADS)
-/* The longest row, rounded up so that a vector never ends beyond it. */
+/* Most selected tokens of a query, rounded up so that a vector never ends past them. */
 #define ROW_LIMIT QSA_ROW_LIMIT
 
-/* Where token j of the row lies, as page * PAGE_TOKENS + slot. */
+/* The slot of selected token j, as page * PAGE_TOKENS + slot. */
 ulong slot_of(const token_t token, const entry_t entry, global const uint *tables, global const uint *chosen,
               uint n_groups, uint j)
 {
@@ -36,7 +36,7 @@ void dots(global const float *q, global const uchar *kv, uint kv_head, global co
                 dot[h] = fma((tokens)q[h * QSA_HEAD_DIM + d], key, dot[h]);
         }
         for (uint h = 0; h < QSA_HEADS; h++)
-            STORE(TOGETHER, dot[h], x + h * ROW_LIMIT + j); /* lanes behind the row are overwritten below */
+            STORE(TOGETHER, dot[h], x + h * ROW_LIMIT + j); /* lanes past the end are overwritten below */
     }
 }
 

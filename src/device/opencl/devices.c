@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which OpenCL devices there are, what they promise, and opening one. */
+/* Lists OpenCL devices, checks their capabilities, and opens one. */
 #include "device/opencl/opencl.h"
 
 #include <inttypes.h>
@@ -29,10 +29,10 @@ bool qsa_opencl_find(const qsa_opencl_api *api, uint32_t i, cl_device_id *out)
     return false;
 }
 
-/* A number of the device; 0 where it has none to give. */
+/* A numeric property of the device; 0 if it has none. */
 static uint64_t number_of(const qsa_opencl_api *api, cl_device_id id, cl_device_info what)
 {
-    uint64_t value = 0; /* narrower ones fill its low bytes: every host of ours is little-endian */
+    uint64_t value = 0; /* narrower ones fill its low bytes: all our hosts are little-endian */
     return api->clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
@@ -60,7 +60,7 @@ static uint32_t promises_of(const qsa_opencl_api *api, cl_device_id id)
            (single & CL_FP_INF_NAN ? QSA_PROMISE_INF_NAN : 0u);
 }
 
-/* What the device lacks of all that we need, by name; NULL if nothing. */
+/* The name of the first required capability that the device lacks; NULL if it has all. */
 static const char *lack_of(const qsa_opencl_api *api, cl_device_id id, uint32_t promises)
 {
     if (!number_of(api, id, CL_DEVICE_AVAILABLE))
@@ -99,7 +99,7 @@ void qsa_opencl_describe(const qsa_opencl_api *api, cl_device_id id, uint32_t nu
     *out = info;
 }
 
-/* The device's vectors, if it has any; on most GPUs work-items are the lanes. */
+/* The device's vector width, if it has vectors; on most GPUs each work-item is a lane. */
 static uint32_t width_of(const qsa_opencl_api *api, cl_device_id id)
 {
     uint64_t native = number_of(api, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages, as device/layout.h lays them out, and what the host tells of a step (step.h). Offsets are 64-bit. */
+/* Pages as in device/layout.h, and the description of a step that the host uploads (store.h). Offsets are 64-bit. */
 
 #define PAGE_TOKENS 64
 #define CHUNK_PAGES 128 /* of a page table (table.h) */
@@ -35,7 +35,7 @@ typedef ushort index_type;
 
 /* ---- a step ---- */
 
-/* A token: where it lies, and what its query sees, counted from the first stored token of its sequence. */
+/* A token: its place, and what its query can attend to, counted from the first stored token of its sequence. */
 typedef struct {
     ulong first_group, end_group; /* candidates */
     ulong tail;                   /* first token after the last complete group */
@@ -46,12 +46,12 @@ typedef struct {
 
 /* A sequence of the step. */
 typedef struct {
-    ulong directory;  /* where its table's chunks are named: index into the tables */
-    ulong first_slot; /* of the run, counted from the beginning of its table */
+    ulong directory;  /* index into the tables of this sequence's directory */
+    ulong first_slot; /* of the run, counted from the start of its table */
 } entry_t;
 
-/* Page number i of a sequence, counted from the beginning of its table. tables: chunks of CHUNK_PAGES page numbers,
- * then directories. */
+/* Page number i of a sequence, counted from the start of its table. tables: chunks of CHUNK_PAGES page numbers, then
+ * directories. */
 uint page_of(global const uint *tables, const entry_t entry, ulong i)
 {
     return tables[(ulong)tables[entry.directory + i / CHUNK_PAGES] * CHUNK_PAGES + i % CHUNK_PAGES];
@@ -63,7 +63,7 @@ typedef struct {
     uint row;        /* of the rotary table */
 } group_t;
 
-/* What a token brings, in this order; queries only where output is wanted. */
+/* Input of a token, in this order; queries only where output is wanted. */
 #define IN_K 0
 #define IN_V (QSA_KV_HEADS * QSA_HEAD_DIM)
 #define IN_RAW (2 * IN_V)
@@ -74,7 +74,7 @@ typedef struct {
 
 /* ---- K and V ---- */
 
-/* The K block that holds a slot, and the V row of a slot: they change places from block to block. */
+/* The K block of a slot, and the V row of a slot: their order alternates from block to block. */
 ulong half_at(uint page, uint head, uint slot, uint second)
 {
     return page * KV_PAGE_BYTES +
@@ -91,7 +91,7 @@ ulong v_at(uint page, uint head, uint slot)
     return half_at(page, head, slot, 1 - slot / BLOCK_TOKENS % 2) + slot % BLOCK_TOKENS * ROW_BYTES;
 }
 
-/* Elements of K or V from `pointer` on, n of them, widened. */
+/* n elements of K or V from `pointer` on, widened. */
 #if QSA_KV == F32
 #define LOAD_KV(n, pointer, i) LOAD(n, (global const float *)(pointer) + (i))
 #elif QSA_KV == BF16
@@ -100,7 +100,7 @@ ulong v_at(uint page, uint head, uint slot)
 #define LOAD_KV(n, pointer, i) WIDEN_F16(n, LOAD(n, (global const ushort *)(pointer) + (i)))
 #endif
 
-/* QSA_WIDTH dimensions from d on of a V row. */
+/* QSA_WIDTH dimensions of a V row from d on. */
 floats load_v(global const uchar *row, uint d)
 {
 #if QSA_KV == Q8_0
@@ -112,7 +112,7 @@ floats load_v(global const uchar *row, uint d)
 #endif
 }
 
-/* Tokens that lie together in every row: a block, where no group is shorter. */
+/* Tokens that are adjacent in every selection: a whole block, unless groups are shorter. */
 #if QSA_RATIO >= BLOCK_TOKENS
 #define TOGETHER BLOCK_TOKENS
 #else
@@ -142,5 +142,5 @@ tokens load_k(global const uchar *block, uint d, uint t)
 #else
 #define LOAD_INDEX(n, pointer) WIDEN_BF16(n, LOAD(n, pointer))
 #define TO_INDEX(x) to_bf16(x)
-#define ROUND_INDEX(x) round_bf16(x) /* the profile's rounding of a result that is already an f32 */
+#define ROUND_INDEX(x) round_bf16(x) /* the profile's rounding of an f32 result */
 #endif

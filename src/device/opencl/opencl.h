@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The OpenCL device: found at run time, used only if it keeps the contract of SPEC section 6.
+/* The OpenCL device: found at run time, used only if it satisfies the contract of SPEC section 6.
  *
- * libOpenCL is loaded, not linked: a machine without it runs everything else. A device serves any number of caches;
+ * libOpenCL is loaded, not linked: a machine without it runs everything else. One device serves any number of caches;
  * each has its own queue, its own memory and a program compiled for its shape. */
 #ifndef QSA_DEVICE_OPENCL_H
 #define QSA_DEVICE_OPENCL_H
@@ -19,11 +19,11 @@ typedef struct qsa_opencl_api {
 #undef QSA_OPENCL_CALL
 } qsa_opencl_api;
 
-/* How a device is opened. Zeros: as a user's. The rest is for tests. */
+/* Options for opening a device. All zeros: the defaults for users. The rest is for tests. */
 typedef struct qsa_opencl_options {
-    const char *program_folder; /* for built programs; NULL: they are not kept. Copied */
-    const char *defines;        /* further options of the compiler; NULL: none. Copied */
-    uint32_t work_groups;       /* launched at once; 0: as many as the device has use for */
+    const char *program_folder; /* cache of built programs; NULL: they are not kept. Copied */
+    const char *defines;        /* further compiler options; NULL: none. Copied */
+    uint32_t work_groups;       /* launched at once; 0: as many as keep the device busy */
     uint32_t width;             /* lanes of a vector, a power of two up to 16; 0: the device's own */
 } qsa_opencl_options;
 
@@ -39,16 +39,16 @@ typedef struct qsa_opencl_device {
 
 /* ---- api.c ---- */
 
-/* Loads a library of that name. QSA_E_UNSUPPORTED if it is not there, or lacks a function. It stays loaded. */
+/* Loads a library of that name. QSA_E_UNSUPPORTED if it is not there or lacks a function. It stays loaded. */
 qsa_status qsa_opencl_load(const char *library, qsa_opencl_api *out);
 #define QSA_OPENCL_LIBRARY "libOpenCL.so.1"
 
-/* QSA_OK for CL_SUCCESS; otherwise QSA_E_MEMORY or QSA_E_DEVICE, the detail naming the call. */
+/* QSA_OK for CL_SUCCESS; otherwise QSA_E_MEMORY or QSA_E_DEVICE, with the call's name in the detail. */
 qsa_status qsa_opencl_check(cl_int code, const char *call);
 
 /* ---- devices.c ---- */
 
-/* Number `i` of all devices of all platforms; false past the last. */
+/* Device number `i` of all platforms; false past the last. */
 bool qsa_opencl_find(const qsa_opencl_api *api, uint32_t i, cl_device_id *out);
 void qsa_opencl_describe(const qsa_opencl_api *api, cl_device_id id, uint32_t number, qsa_device_info *out);
 /* Opens device number `number` through api, which is copied. */
@@ -58,19 +58,20 @@ void qsa_opencl_close(qsa_opencl_device *device);
 
 /* ---- program.c ---- */
 
-/* Texts made by the build from the .cl files: all of them; and what the probe needs, which knows no shape. */
+/* Source texts that the build makes from the .cl files: all of them; and those of the probe, which depend on
+ * no shape. */
 extern const char qsa_opencl_kernels_source[], qsa_opencl_probe_source[];
 
-/* Builds a source with these options, or takes it ready built from the device's folder. */
+/* Builds a source with these options, or loads the built program from the device's folder. */
 qsa_status qsa_opencl_build(const qsa_opencl_device *device, const char *source, const char *options, cl_program *out);
 
 /* ---- probe.c ---- */
 
-/* Runs arithmetic on the device whose bits are known. QSA_E_UNSUPPORTED naming what came out otherwise. */
+/* Runs arithmetic with known bits on the device. QSA_E_UNSUPPORTED if a result differs, and the detail says which. */
 qsa_status qsa_opencl_probe(const qsa_opencl_device *device);
 
-/* The probe's kernels on numbers of the caller's: in [n][3] -> out [n][QSA_PROBE_RESULTS]; in [n] -> out [n], n a
- * multiple of the width. */
+/* The probe's kernels on the caller's numbers: in [n][3] -> out [n][QSA_PROBE_RESULTS]; in [n] -> out [n], n a multiple
+ * of the width. */
 enum { QSA_PROBE_RESULTS = 6 }; /* fma(a, b, c), a * b + c, a + b, a * b, |a| / |b|, sqrt |a| */
 qsa_status qsa_opencl_probe_arithmetic(const qsa_opencl_device *device, const float *in, uint32_t n, float *out);
 qsa_status qsa_opencl_probe_e2(const qsa_opencl_device *device, const float *in, uint32_t n, float *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device promises, tried on numbers that tell: a compiler that contracts, a driver that flushes subnormals or a
- * product that is not rounded to nearest is found here, not in somebody's text. */
+/* Tests a device's arithmetic on telling numbers: a compiler that contracts, a driver that flushes subnormals, or a
+ * product that is not rounded to nearest is found here, before it changes a result. */
 #include "base/elementary.h"
 #include "base/float_env.h"
 #include "device/opencl/opencl.h"
@@ -84,8 +84,8 @@ qsa_status qsa_opencl_probe_e2(const qsa_opencl_device *device, const float *in,
     return run_kernel(device, "probe_e2", in, n * sizeof *in, n, out, n * sizeof *out);
 }
 
-/* a, b, c: a product whose rounding shows in the sum; subnormal operands, sums, products and halves of the last place.
- */
+/* a, b, c: products whose rounding shows in the sum; subnormal operands, sums and products; halves of the
+ * last place. */
 static const float samples[][3] = {{0x1.000002p+0f, 0x1.000002p+0f, -0x1.000004p+0f},
                                    {0x1.fffffep-1f, 0x1.fffffep-1f, -0x1.fffffcp-1f},
                                    {0x1.555556p-2f, 3.0f, -1.0f},
@@ -102,7 +102,7 @@ static const float samples[][3] = {{0x1.000002p+0f, 0x1.000002p+0f, -0x1.000004p
                                    {-0x1.fffffep127f, 0x1p-149f, 0x1p-22f}};
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
-/* A product kept apart from the sum that follows it, whatever the compiler of this file would like. */
+/* A product that the compiler of this file cannot contract with the sum after it. */
 static void host_results(const float *in, float *out)
 {
     const float a = in[0], b = in[1], c = in[2];

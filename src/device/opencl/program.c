@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building the kernels, once per driver, source and options: a built program can be kept in a file.
+/* Builds the kernels, once per driver, source and options: a built program can be cached in a file.
  *
- * A file is a head and the driver's binary. Its name is a digest of all that the binary depends on; whatever is wrong
- * with it, the program is built again. A file that cannot be written is not an error: it only saves time. */
+ * A file is a header and the driver's binary, named by a digest of everything that the binary depends on. If
+ * anything is wrong with it, the program is built again. A file that cannot be written is not an error: the cache
+ * only saves time. */
 #include "base/hash.h"
 #include "device/opencl/opencl.h"
 
@@ -29,7 +30,7 @@ static uint64_t digest_of(const void *bytes, size_t size)
     return qsa_hash_end(&hash);
 }
 
-/* Texts with their ends, so that no two lists run into one. */
+/* Hashes the texts with their terminators, so that different lists have different keys. */
 static uint64_t key_of(const qsa_opencl_device *device, const char *source, const char *options)
 {
     const char *const texts[] = {source, options, device->info.description, device->info.driver};
@@ -48,7 +49,7 @@ static bool path_of(const qsa_opencl_device *device, uint64_t key, char *out)
     return n > 0 && n < PATH_LIMIT;
 }
 
-/* The first line of what the compiler said. */
+/* The first line of the compiler's log. */
 static qsa_status build_failed(const qsa_opencl_device *device, cl_program program, cl_int code)
 {
     char log[LOG_LIMIT] = "";
@@ -65,7 +66,7 @@ static qsa_status build(const qsa_opencl_device *device, const char *options, cl
 
 /* ---- the file ---- */
 
-/* The binary of a file that is what it says; NULL otherwise. */
+/* The binary, if the file is valid and its own; NULL otherwise. */
 static uint8_t *read_file(const char *path, uint64_t key, uint64_t limit, size_t *out_size)
 {
     FILE *file = fopen(path, "rb");
@@ -86,10 +87,10 @@ static uint8_t *read_file(const char *path, uint64_t key, uint64_t limit, size_t
     return binary;
 }
 
-/* Written beside it and renamed, so that the file is always whole. */
+/* Writes a temporary file beside it and renames that, so that the file is always complete. */
 static void write_file(const char *path, uint64_t key, const uint8_t *binary, size_t size)
 {
-    static atomic_uint number; /* processes and threads may write the same file at once */
+    static atomic_uint number; /* several processes and threads may write the same file at once */
     char temporary[PATH_LIMIT + 64];
     snprintf(temporary, sizeof temporary, "%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&number, 1));
     FILE *file = fopen(temporary, "wb");

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scores and membership (SPEC section 4), without a sort and in bounded memory.
+/* Scores and selection (SPEC section 4), without a sort and in bounded memory.
  *
- * A score is >= +0, so its bits order as an unsigned integer. A work-group goes through the groups of a query (or of a
- * range of its pages) in order and appends to a buffer what reaches a floor. When the buffer is full, a radix over it finds
- * the k-th largest; what is above it and the first equal ones stay, in order, and the floor rises above it: later equals
- * have later positions and lose. The buffer is in order of position throughout. */
+ * A score is >= +0, so its bits order as an unsigned integer. A work-group scans the groups of a query (or of a range
+ * of its pages) in order and appends those that reach a floor to a buffer. When the buffer is full, a radix select
+ * finds the k-th largest; what is above it and the first ones equal to it stay, and the floor rises above it: later
+ * equal ones have higher positions and lose. The buffer is always in order of position. */
 
 /* A group and its score's bits. */
 typedef uint2 candidate_t;
 
-/* Groups scored by a work-item at once: neighbours of a page; and by a work-group. */
+/* Groups that a work-item scores at once, neighbours in a page; and a work-group. */
 #define AT_ONCE QSA_GROUP_WIDTH
 #define STRETCH (QSA_ITEMS * AT_ONCE)
 typedef VECTOR(float, AT_ONCE) scores_t;
@@ -21,7 +21,7 @@ typedef struct {
     uint counts[QSA_ITEMS];
 } select_t;
 
-/* Sum of counts before this work-item; *total: of all. Between two barriers of the caller. */
+/* Sum of counts before this work-item; *total: of all. Called between two barriers. */
 uint count_before(local const uint *counts, uint *total)
 {
     uint before = 0, all = 0;
@@ -33,8 +33,8 @@ uint count_before(local const uint *counts, uint *total)
     return before;
 }
 
-/* Bits of the k-th largest of count candidates, more than k; *equals: how many equal to it are among the best k. Every
- * work-item finds the same. */
+/* Bits of the k-th largest of count candidates, count > k; *equals: how many equal to it are among the best k. All
+ * work-items return the same. */
 uint kth_largest(global const candidate_t *candidates, uint count, uint k, local select_t *memory, uint *equals)
 {
     uint prefix = 0, mask = 0;
@@ -67,14 +67,14 @@ uint kth_largest(global const candidate_t *candidates, uint count, uint k, local
     return prefix;
 }
 
-/* Of equal ones that lie together, the first are taken; so many are passed over. */
-#ifdef QSA_PLANT_ARRIVAL /* who comes first wins, and the last position comes first; for the tests */
+/* Of candidates with the threshold's score the first `taken` are kept. Nonzero only in a test, which keeps the last. */
+#ifdef QSA_PLANT_ARRIVAL /* lets the highest position win; for the tests */
 #define PASSED_OVER(all, taken) ((all) - (taken))
 #else
 #define PASSED_OVER(all, taken) 0
 #endif
 
-/* Shrinks to the best k in place, in order; returns how many remain. *floor rises. */
+/* Shrinks to the best k in place, in order; returns how many remain. Raises *floor. */
 uint shrink(global candidate_t *candidates, uint count, uint k, local select_t *memory, uint *floor)
 {
     if (count <= k)
@@ -102,8 +102,8 @@ uint shrink(global candidate_t *candidates, uint count, uint k, local select_t *
     return kept;
 }
 
-/* Appends those of the stretch in memory->bits that reach the floor; groups count from `first`, [begin, end) are
- * candidates. `last`: nothing is appended, what there is shrinks to the best. (So that shrinking is compiled once.) */
+/* Appends the scores in memory->bits that reach the floor; group numbers count from `first`, and [begin, end) are
+ * candidates. `last`: appends nothing and only shrinks to the best. (One function, so that shrink is compiled once.) */
 uint offer(global candidate_t *candidates, uint count, ulong first, ulong begin, ulong end, bool last,
            local select_t *memory, uint *floor)
 {
@@ -126,7 +126,7 @@ uint offer(global candidate_t *candidates, uint count, ulong first, ulong begin,
     return count + all;
 }
 
-/* Scores of AT_ONCE neighbouring groups of a page: sum over heads of what is positive of q.k. */
+/* Scores of AT_ONCE neighbouring groups of a page: sum over heads of max(q.k, 0). */
 scores_t score(global const float *query, global const index_type *keys)
 {
     scores_t sum = (scores_t)0.0f;
@@ -155,10 +155,10 @@ uint scan_pages(global const float *query, const token_t token, const entry_t en
                 ulong begin, ulong end, global const index_type *pooled, global candidate_t *candidates,
                 local select_t *memory)
 {
-    const uint before = (uint)(entry.first_slot / QSA_RATIO); /* groups of the table that are not the run's */
+    const uint before = (uint)(entry.first_slot / QSA_RATIO); /* groups of the table before the run */
     uint count = 0, floor = 0;
     const ulong stop = end * PAGE_GROUPS;
-    for (ulong at = begin * PAGE_GROUPS; at < stop + STRETCH; at += STRETCH) { /* one more than there is: the last */
+    for (ulong at = begin * PAGE_GROUPS; at < stop + STRETCH; at += STRETCH) { /* one pass more than stretches: the last */
         const ulong mine = at + get_local_id(0) * AT_ONCE;
         scores_t scores = (scores_t)0.0f;
         if (mine < stop)
@@ -174,7 +174,7 @@ uint scan_pages(global const float *query, const token_t token, const entry_t en
 }
 
 /* A unit is a range of a query's pages. candidates [work-groups][QSA_CANDIDATES]; partial [units][budget], the best of
- * each range; with one range per query that is the query's selection already. */
+ * each range; with one range per query this is already the query's selection. */
 kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void scan(
     global const float *in, uint n_tokens, uint ranges, global const token_t *tokens, global const entry_t *entries,
     global const uint *tables, global const index_type *pooled, global candidate_t *candidates,
@@ -207,7 +207,7 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void scan(
     }
 }
 
-/* The ranges of a query are in order of group: they go through one more selection. */
+/* The ranges of a query are in order of group: one more selection over them merges them. */
 kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void merge(
     uint n_tokens, uint ranges, global const token_t *tokens, global candidate_t *candidates,
     global const candidate_t *partial, global const uint *n_partial, global uint *selected, global uint *n_selected)
@@ -219,7 +219,7 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void merge(
             continue;
         uint count = 0, floor = 0, unit = t * ranges, base = 0;
         for (bool last = false; !last;) {
-            last = unit == (t + 1) * ranges; /* one more than there is: nothing is appended */
+            last = unit == (t + 1) * ranges; /* one pass more than ranges: appends nothing */
             const uint n = last ? 0 : n_partial[unit], i = base + get_local_id(0);
             candidate_t own = (candidate_t)(0, 0);
             if (i < n)

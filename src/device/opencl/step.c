@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step on the device: what it is told once, then at most five launches per layer. Up go projections and tables, down
- * come output and one word. */
+/* A step on the device: uploads its description once, then makes at most five launches per layer. Projections and
+ * tables go up; output and one word of refusals come down. */
 #include "device/opencl/store.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ static uint64_t candidates_of(const qsa_query *query)
 
 /* ---- begin ---- */
 
-/* Chunks of the step's page tables, each once however many sequences share it. Returns how many. */
+/* Collects the chunks of the step's page tables, each once however many sequences share it. Returns how many. */
 static uint32_t gather_chunks(opencl_store *store, const qsa_batch *batch)
 {
     assert(batch->n_entries > 0 && batch->n_tokens <= store->base.config->max_step_tokens);
@@ -89,7 +89,7 @@ static qsa_status begin(qsa_store *base, const qsa_batch *batch)
 
 /* ---- phase 0 ---- */
 
-/* Heads of one token, whatever their stride, one after another. Returns where the next tensor goes. */
+/* Packs the heads of one token one after another, whatever their stride. Returns where the next tensor goes. */
 static float *pack(const qsa_strided *tensor, uint32_t token, uint32_t heads, uint32_t dim, float *to)
 {
     for (uint32_t h = 0; h < heads; h++, to += dim)
@@ -115,7 +115,7 @@ static qsa_status upload_input(opencl_store *store, const qsa_batch *batch, cons
                          (uint64_t)(to - store->staging) * sizeof *to);
 }
 
-/* Pools groups [n] of `layer` whose rotary rows are on the device. */
+/* Pools groups [n] of `layer`; their rotary rows are on the device. */
 static qsa_status pool_layer(opencl_store *store, uint32_t layer, uint32_t n)
 {
     opencl_arguments arguments = {.count = 0};
@@ -129,7 +129,7 @@ static qsa_status pool_layer(opencl_store *store, uint32_t layer, uint32_t n)
     return opencl_launch(store, KERNEL_POOL, &arguments, n);
 }
 
-/* The word that append wrote; true if something was refused. */
+/* Reads the word that append wrote; *out_refused: it refused something. */
 static qsa_status read_refusal(opencl_store *store, const qsa_batch *batch, const qsa_layer_io *io, bool *out_refused)
 {
     enum { INPUTS = 8 }; /* as in append.cl */
@@ -238,7 +238,7 @@ static qsa_status download_output(opencl_store *store, const qsa_batch *batch, c
     return QSA_OK;
 }
 
-/* What the queries read follows from the batch alone. */
+/* Counts what the queries read; the batch alone determines it. */
 static void count_rows(opencl_store *store, const qsa_batch *batch)
 {
     const qsa_config *config = store->base.config;
@@ -282,7 +282,7 @@ static qsa_status run_phase(qsa_store *base, const qsa_batch *batch, const qsa_l
 {
     assert(part < parts && phase < QSA_PHASES);
     opencl_store *store = store_of(base);
-    (void)parts; /* the device divides the work itself */
+    (void)parts; /* the device divides its work itself */
     if (part != 0)
         return QSA_OK;
     if (phase == 0)
@@ -291,7 +291,7 @@ static qsa_status run_phase(qsa_store *base, const qsa_batch *batch, const qsa_l
         return scan(store, batch, io);
     if (phase == 2)
         return merge(store, batch);
-    return phase == 3 ? QSA_OK : attend(store, batch, io); /* a row is never cut here */
+    return phase == 3 ? QSA_OK : attend(store, batch, io); /* a query is never split here */
 }
 
 static qsa_status selection(qsa_store *base, uint32_t token, uint32_t *out_groups, uint32_t *out_n)
@@ -306,7 +306,7 @@ static qsa_status selection(qsa_store *base, uint32_t token, uint32_t *out_group
             out_groups[i] = (uint32_t)told->first_group + i;
         return QSA_OK;
     }
-    *out_n = k; /* more candidates than the budget: it is full */
+    *out_n = k; /* more candidates than the budget, so the selection is full */
     return opencl_download(store, store->buffers[BUFFER_SELECTED], (uint64_t)token * k * sizeof *out_groups, out_groups,
                            k * sizeof *out_groups);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a store, its pages, and the calls that everything goes through. */
+/* Opening a store, its pages, and the OpenCL calls that all operations use. */
 #include "device/opencl/store.h"
 
 #include "attend/attend.h"
@@ -15,10 +15,10 @@ static opencl_store *store_of(qsa_store *base)
     return (opencl_store *)(void *)base;
 }
 
-/* ---- the plan: how a shape is compiled and launched ---- */
+/* ---- the plan: how kernels are compiled and launched for a shape ---- */
 
 enum { VECTOR_ITEMS = 16, SCALAR_ITEMS = 64, HEADS_AT_ONCE = 4, ROW_UNIT = 16, RANGES = 32 };
-/* Of scratch that grows with the number of work-groups. */
+/* Limit on scratch that grows with the number of work-groups. */
 #define SCRATCH_LIMIT_BYTES (UINT64_C(48) << 20)
 
 /* The largest power of two up to `limit` that divides n. */
@@ -114,7 +114,7 @@ static uint32_t groups_limit(const qsa_config *config, const qsa_layout *layout)
     return config->max_step_tokens > layout->page_groups ? config->max_step_tokens : layout->page_groups;
 }
 
-/* Numbers that page tables of one step can take: chunks, and a directory per sequence. */
+/* Most numbers in the page tables of one step: chunks, and a directory per sequence. */
 static uint64_t tables_limit(const qsa_config *config, const qsa_layout *layout)
 {
     const uint64_t directory = qsa_directory_limit(layout->pages), chunks = chunks_limit(config, layout);
@@ -148,7 +148,7 @@ qsa_store *opencl_carve(qsa_carve *carve, const qsa_config *config, const qsa_la
     return &store->base;
 }
 
-/* Memory is asked for at once: some drivers find out at first use that there is none. */
+/* Makes the driver allocate at once: some drivers report only at first use that there is none. */
 static qsa_status new_buffer(opencl_store *store, uint64_t bytes, cl_mem *out)
 {
     const qsa_opencl_api *api = opencl_api(store);
@@ -166,12 +166,12 @@ static qsa_status new_buffer(opencl_store *store, uint64_t bytes, cl_mem *out)
         "clEnqueueMigrateMemObjects");
 }
 
-/* Bytes of every buffer but the arenas. */
+/* Bytes of all buffers but the arenas. */
 static void size_buffers(const qsa_config *config, const qsa_layout *layout, uint64_t out[BUFFERS])
 {
     const opencl_plan plan = plan_for((const qsa_opencl_device *)(const void *)config->device, config);
     const uint64_t tokens = config->max_step_tokens, groups = plan.work_groups;
-    const uint64_t units = 2 * groups > RANGES ? 2 * groups : RANGES; /* ranges of all queries, where they are cut */
+    const uint64_t units = 2 * groups > RANGES ? 2 * groups : RANGES; /* ranges of all queries that are split */
     const uint64_t rows = 2 * tokens > groups_limit(config, layout) ? 2 * tokens : groups_limit(config, layout);
     const uint64_t sizes[BUFFERS] = {[BUFFER_WEIGHTS] = config->layers * qsa_weight_floats(config) * sizeof(float),
                                      [BUFFER_TOKENS] = tokens * sizeof(device_token),
@@ -359,7 +359,7 @@ qsa_status opencl_copy_page(qsa_store *base, uint32_t from, uint32_t to)
     return opencl_finish(store);
 }
 
-/* One page of one arena changes places with another. A failure in between leaves the two equal. */
+/* Exchanges one page of one arena with another. A failure in between leaves the two equal. */
 static qsa_status swap_one(opencl_store *store, uint32_t number, uint32_t a, uint32_t b)
 {
     const uint64_t stride = store->base.layout->page_stride[number % QSA_ARENA_COUNT];

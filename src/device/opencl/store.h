@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages of one cache on an OpenCL device, and the memory of its steps. */
+/* The pages of one cache on an OpenCL device, and the buffers of its steps. */
 #ifndef QSA_DEVICE_OPENCL_STORE_H
 #define QSA_DEVICE_OPENCL_STORE_H
 
 #include "device/opencl/opencl.h"
 
-/* What the kernels read of a step; layout.cl has the same structs. */
+/* A step as the kernels read it; layout.cl has the same structs. */
 typedef struct device_token {
     uint64_t first_group, end_group, tail;
     uint32_t n_tail, entry, page, slot;
@@ -48,7 +48,7 @@ enum buffer_number {
 
 /* How the kernels are compiled and launched for a shape. */
 typedef struct opencl_plan {
-    uint32_t width, group_width;  /* lanes: over dimensions, over groups of a page */
+    uint32_t width, group_width;  /* vector lanes: over dimensions, over groups of a page */
     uint32_t items;               /* work-items of a work-group */
     uint32_t heads, heads_scored; /* handled at once: query heads of one kv head; index heads */
     uint32_t budget_groups, candidates;
@@ -61,7 +61,7 @@ typedef struct opencl_store {
     qsa_store base;
     const qsa_opencl_device *device;
     opencl_plan plan;
-    bool lost; /* pages are in an unknown state: nothing works any more */
+    bool lost; /* pages are in an unknown state: every later operation fails */
 
     cl_command_queue queue;
     cl_program program;
@@ -74,8 +74,8 @@ typedef struct opencl_store {
     device_entry *entries; /* [max_step_tokens] */
     device_group *groups;  /* [max(max_step_tokens, groups of a page)] */
     uint32_t *tables;      /* [opencl_tables_limit] chunks of the step's sequences, then their directories */
-    uint32_t *chunk_at;    /* [qsa_chunks_limit] where a chunk of the cache is among them */
-    uint64_t *chunk_stamp; /* [qsa_chunks_limit] of the last step that it was in */
+    uint32_t *chunk_at;    /* [qsa_chunks_limit] a cache chunk's index among them */
+    uint64_t *chunk_stamp; /* [qsa_chunks_limit] the last step that used the chunk */
     float *staging;        /* [max_step_tokens][in_all]: input going up, output coming down */
     uint8_t *page;         /* the page in view */
 
@@ -96,7 +96,7 @@ static inline cl_mem opencl_arena(const opencl_store *store, uint32_t layer, enu
     return store->arenas[layer * QSA_ARENA_COUNT + arena];
 }
 
-/* Work-groups that one unit of work would like, and ranges per query that keep them busy. */
+/* Work-groups that keep one unit of work busy, and ranges per query that do so. */
 uint32_t opencl_ranges(const opencl_plan *plan, uint32_t n_tokens);
 
 /* ---- calls, counted ---- */
@@ -120,11 +120,11 @@ typedef struct opencl_arguments {
 
 void opencl_memory(opencl_arguments *arguments, cl_mem memory);
 void opencl_number(opencl_arguments *arguments, cl_uint number);
-/* `units` of work: a work-group each, up to the plan's number. */
+/* `units` of work: one work-group each, up to the plan's number. */
 qsa_status opencl_launch(opencl_store *store, enum kernel_number kernel, const opencl_arguments *arguments,
                          uint64_t units);
 
-/* Waits until the device has done all of it. */
+/* Waits until the device has finished. */
 qsa_status opencl_finish(opencl_store *store);
 
 /* ---- operations of device.h on stores and pages; those on steps, and the table of all, are in step.c ---- */
