@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache's state.
  *
- * Invariants. qsa_cache_check verifies them, but for 4, which says how 2 and 3 are read, and 5, of which
+ * Invariants. qsa_cache_check verifies them, except 4, which defines how 2 and 3 are read, and 5, of which
  * qsa_seq_verify_index verifies that pooled keys follow from raw keys:
  *  1. A page is free (reference count 0, exactly once on the free stack) or referred to by as many open sequences (and
  *     the open step) as its count says.
  *  2. An open sequence has 0 <= anchor <= frontier <= 2^31, first_slot < 64 and a multiple of the ratio.
  *  3. It refers to exactly the pages that its tokens need: ceil((first_slot + tokens) / 64), none if it is empty.
- *  4. Slot of the token at position p: first_slot + (p - anchor); groups are cut from the anchor, so a group never
+ *  4. The token at position p is in slot first_slot + (p - anchor). Groups are cut from the anchor, so no group
  *     straddles pages.
  *  5. K, V, raw keys and triples of [anchor, frontier) and the pooled keys of all complete groups are valid in every
- *     layer; they were made valid by one commit, together. Nothing else is ever read.
- *  6. A closed sequence has no pages and a generation that no live handle carries.
+ *     layer. One commit makes them valid together. Nothing else is ever read.
+ *  6. A closed sequence has no pages, and no live handle has its generation.
  *  7. A table chunk is free (reference count 0, exactly once on the free stack) or in the directories of as many
  *     sequences as its count says. Only a chunk with count 1 is written.
- *  8. The pages of one sequence are distinct; so it never has more than there are.
- *  9. A page has one place within a chunk in every table: first_entry = (anchor - frame - first_slot) / 64 mod 128 in
- *     a sequence with pages. So sequences that share pages can share chunks, also after a restore (ADR 9). */
+ *  8. The pages of one sequence are distinct, so it never has more pages than the cache.
+ *  9. A page has the same index within its chunk in every table: a sequence with pages has
+ *     first_entry = (anchor - frame - first_slot) / 64 mod 128. So sequences that share pages can share chunks, also
+ *     after a restore (ADR 9). */
 #ifndef QSA_CACHE_CACHE_H
 #define QSA_CACHE_CACHE_H
 
@@ -33,10 +34,10 @@ typedef struct qsa_sequence {
     qsa_table table;
     uint32_t generation;
     uint32_t first_slot;  /* of the run, in its first page */
-    uint32_t first_entry; /* of the table: place of the first page in the first chunk */
+    uint32_t first_entry; /* of the table: index of the first page in the first chunk */
     uint32_t n_pages;
     bool open;
-    bool placed; /* the anchor is decided */
+    bool placed; /* the anchor is fixed */
 } qsa_sequence;
 
 struct qsa_cache {
@@ -46,8 +47,8 @@ struct qsa_cache {
     qsa_rotary rotary;
 
     float *weights;      /* [layers]: q, k [head_dim], index_q, index_k [index_dim] */
-    qsa_store *store;    /* the pages, on whatever device */
-    qsa_triple *triples; /* [pages][64], relative to the frame; always the host's */
+    qsa_store *store;    /* the pages, on the cache's device */
+    qsa_triple *triples; /* [pages][64], relative to the frame; always in host memory */
 
     uint32_t *references; /* [pages] */
     uint32_t *free_pages; /* [pages] stack */
@@ -55,20 +56,20 @@ struct qsa_cache {
 
     qsa_sequence *sequences; /* [max_sequences] */
     uint32_t *directories;   /* [max_sequences + 1][qsa_directory_limit] */
-    uint32_t *spare;         /* the directory that no sequence has: of a table that is being built */
+    uint32_t *spare;         /* the unused directory: for a table under construction */
 
     uint32_t n_chunks;          /* qsa_chunks_limit */
-    uint32_t *chunk_entries;    /* [n_chunks][QSA_CHUNK_PAGES]; every entry, written or not, is the number of a page */
+    uint32_t *chunk_entries;    /* [n_chunks][QSA_CHUNK_PAGES]; every entry, written or not, is a valid page number */
     uint32_t *chunk_references; /* [n_chunks] */
     uint32_t *free_chunks;      /* [n_chunks] stack */
     uint32_t n_free_chunks;
     uint32_t *chunk_of; /* [pages] a chunk that may hold the page; only a hint */
 
-    uint32_t *page_map;  /* [2 * pages] working memory of compact and copy */
-    uint32_t *counts;    /* [max(pages, n_chunks)] working memory of qsa_cache_check */
-    float *page_cos_sin; /* [page_groups][2 * pairs] working memory of qsa_page_pool */
+    uint32_t *page_map;  /* [2 * pages] scratch of compact and copy */
+    uint32_t *counts;    /* [max(pages, n_chunks)] scratch of qsa_cache_check */
+    float *page_cos_sin; /* [page_groups][2 * pairs] scratch of qsa_page_pool */
 
-    void *step_memory;     /* carved and read by room step alone */
+    void *step_memory;     /* carved and used by src/step alone */
     uint64_t carved_bytes; /* of the allocation that begins with this struct */
     bool step_open;
 
@@ -76,16 +77,16 @@ struct qsa_cache {
     qsa_work work;
 };
 
-/* ---- life; qsa_plan_memory and qsa_cache_create, which know what a step needs, stand above ---- */
+/* ---- life; qsa_plan_memory and qsa_cache_create are in src/step, which knows what a step needs ---- */
 
-/* Carves the working memory of a step; NULL while measuring. config passed qsa_shape_check. */
+/* Carves the scratch of a step; NULL while measuring. config passed qsa_shape_check. */
 typedef void *(*qsa_carve_step)(qsa_carve *carve, const qsa_config *config);
 
-/* As qsa_plan_memory and qsa_cache_create; out is not NULL. */
+/* qsa_plan_memory and qsa_cache_create, with carve_step; out is not NULL. */
 qsa_status qsa_cache_plan(const qsa_config *config, qsa_carve_step carve_step, qsa_memory_plan *out);
 qsa_status qsa_cache_make(const qsa_config *config, qsa_carve_step carve_step, qsa_cache **out);
 
-/* The end of a verb: in debug builds, asserts the invariants. Returns status. */
+/* Every verb ends here: debug builds assert the invariants. Returns status. */
 static inline qsa_status qsa_cache_settled(const qsa_cache *cache, qsa_status status)
 {
     assert(qsa_cache_check(cache) == QSA_OK);
@@ -99,21 +100,21 @@ static inline qsa_status qsa_cache_settled(const qsa_cache *cache, qsa_status st
 uint32_t qsa_page_take(qsa_cache *cache);
 /* Drops one reference; the page becomes free with the last. */
 void qsa_page_drop(qsa_cache *cache, uint32_t page);
-/* Copies a page, all layers and kinds. The device may fail; then `to` holds anything. */
+/* Copies a page, all layers and arenas. If the device fails, the content of `to` is undefined. */
 qsa_status qsa_page_copy(qsa_cache *cache, uint32_t from, uint32_t to);
-/* Exchanges the contents and reference counts of two pages. A device that fails has exchanged
- * nothing, unless it is lost and the pages with it. */
+/* Exchanges the contents and reference counts of two pages. A device that fails has exchanged nothing, unless it is
+ * lost, and its pages with it. */
 qsa_status qsa_page_swap(qsa_cache *cache, uint32_t a, uint32_t b);
 /* Copies n consecutive slots within pages, all layers: K, V, raw key, triple. */
 qsa_status qsa_slots_copy(qsa_cache *cache, qsa_place from, qsa_place to, uint32_t n);
 /* Pools n consecutive groups of one page from its raw keys and triples, all layers. */
 qsa_status qsa_page_pool(qsa_cache *cache, qsa_place first, uint32_t n);
-/* A page of one layer and arena in host memory (device.h). */
+/* A view of a page of one layer and arena in host memory (device.h). */
 qsa_status qsa_page_view(const qsa_cache *cache, enum qsa_arena arena, uint32_t layer, uint32_t page, uint8_t **out);
 /* cos and sin [2 * pairs] of the token at a place. */
 void qsa_page_cos_sin(const qsa_cache *cache, qsa_place place, float *out);
 
-/* Pages that `slots` slots from the beginning of a page need. */
+/* Pages that `slots` slots take from the start of a page. */
 static inline uint64_t qsa_pages_for(uint64_t slots)
 {
     return (slots + QSA_PAGE_TOKENS - 1) / QSA_PAGE_TOKENS;
@@ -132,12 +133,12 @@ qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out);
 /* Drops its pages and closes it. */
 void qsa_sequence_close(qsa_cache *cache, qsa_sequence *sequence);
 /* Opens a complete sequence: run, frame and window as in `model`. Its pages are those of `pages` in order, or, if that
- * is NULL, the first ones of the model's own table; each gets one reference more, so whoever took a page drops his own.
- * Errors: QSA_E_FULL, and nothing has changed. */
+ * is NULL, the first ones of the model's own table. Each page gets one more reference, so a caller that took a page
+ * drops its own. Errors: QSA_E_FULL, and nothing has changed. */
 qsa_status qsa_sequence_adopt(qsa_cache *cache, const qsa_sequence *model, const uint32_t *pages, qsa_seq *out);
-/* Drops the pages beyond those that `tokens` tokens need. */
+/* Drops the pages behind those that `tokens` tokens need. */
 void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
-/* anchor += tokens, a multiple of the ratio; drops the pages in front. */
+/* anchor += tokens, a multiple of the ratio; drops the pages before it. */
 void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
 
 /* Pages that its tokens need. */
@@ -154,19 +155,19 @@ static inline uint32_t *qsa_sequence_page(const qsa_sequence *sequence, uint64_t
     return qsa_table_at(&sequence->table, sequence->first_entry + i);
 }
 
-/* Chunks that its first n pages lie in. */
+/* Chunks that hold its first n pages. */
 static inline uint32_t qsa_sequence_chunks(const qsa_sequence *sequence, uint32_t n)
 {
     return n == 0 ? 0 : (uint32_t)(((uint64_t)sequence->first_entry + n - 1) / QSA_CHUNK_PAGES + 1);
 }
 
-/* The run's first slot, counted from the beginning of the table. */
+/* The run's first slot, counted from the start of the table. */
 static inline uint32_t qsa_sequence_first_slot(const qsa_sequence *sequence)
 {
     return sequence->first_entry * QSA_PAGE_TOKENS + sequence->first_slot;
 }
 
-/* Where token number `offset` of the run lies. */
+/* The place of token number `offset` of the run. */
 static inline qsa_place qsa_sequence_place(const qsa_sequence *sequence, uint64_t offset)
 {
     return qsa_table_place(&sequence->table, qsa_sequence_first_slot(sequence) + offset);
@@ -176,22 +177,22 @@ static inline qsa_place qsa_sequence_place(const qsa_sequence *sequence, uint64_
 
 /* first_entry of a sequence (invariant 9). */
 uint32_t qsa_table_first_entry(int64_t anchor, int64_t frame, uint32_t first_slot);
-/* Chunks to be taken before entries [first, first + n) of the sequence's pages can be written, first <= n_pages. */
+/* Chunks to take before entries [first, first + n) of the sequence's pages can be written; first <= n_pages. */
 uint32_t qsa_table_need(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t first, uint32_t n);
 /* QSA_E_FULL unless `need` chunks are free. */
 qsa_status qsa_table_check_free(const qsa_cache *cache, const char *verb, uint64_t need);
-/* Takes what qsa_table_need says and copies chunks that are shared. Cannot fail: the need was checked. */
+/* Takes the chunks that qsa_table_need counts, and copies shared ones. Cannot fail: the caller has checked the need. */
 void qsa_table_prepare(qsa_cache *cache, qsa_sequence *sequence, uint32_t first, uint32_t n);
-/* Drops the pages behind the first n, and their chunks. */
+/* Drops all but the first n pages, and their chunks. */
 void qsa_table_shrink(qsa_cache *cache, qsa_sequence *sequence, uint32_t n);
-/* Drops the first n pages, not all, and their chunks. */
+/* Drops the first n pages, but not all pages, and their chunks. */
 void qsa_table_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint32_t n);
-/* Gives a sequence without pages the first n of another; chunks are shared. */
+/* Gives a sequence without pages the first n pages of another; they share chunks. */
 void qsa_table_share(qsa_cache *cache, qsa_sequence *sequence, const qsa_sequence *from, uint32_t n);
-/* The same for a list of pages. Chunks that hold them already are shared. Errors: QSA_E_FULL; then n_pages says how
- * many pages have been referred to. */
+/* The same for a list of pages. Shares chunks that already hold them. Errors: QSA_E_FULL; n_pages then says how many
+ * pages got a reference. */
 qsa_status qsa_table_fill(qsa_cache *cache, qsa_sequence *sequence, const uint32_t *pages, uint32_t n_pages);
-/* Page i is called new_names[i] from now on, in every table. */
+/* Renumbers page i to new_names[i] in every table. */
 void qsa_tables_rename(qsa_cache *cache, const uint32_t *new_names);
 
 /* ---- values ---- */

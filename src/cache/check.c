@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker of the invariants in cache.h. It allocates nothing: its working memory is the cache's. */
+/* Checks the invariants of cache.h. It allocates nothing: its scratch is the cache's. */
 #include "cache/cache.h"
 
 #include <inttypes.h>
@@ -26,7 +26,8 @@ static qsa_status check_run(const qsa_cache *cache, uint32_t slot)
     return QSA_OK;
 }
 
-/* Every number on a free stack [n_free of n] has count 0, and each count 0 is there once. counts [n] are used up. */
+/* Every number on a free stack [n_free of n] has count 0, and every count of 0 is on it exactly once. Overwrites
+ * counts [n]. */
 static qsa_status check_free(const char *what, const uint32_t *stack, uint32_t n_free, uint32_t *counts, uint32_t n)
 {
     if (n_free > n)
@@ -67,7 +68,7 @@ static qsa_status check_chunks(const qsa_cache *cache)
     return check_free(what, cache->free_chunks, cache->n_free_chunks, cache->counts, cache->n_chunks);
 }
 
-/* Directories are in order. counts: the last sequence that refers to each page. */
+/* Directories are already checked. counts [pages]: the last sequence that refers to each page. */
 static qsa_status check_distinct(const qsa_cache *cache)
 {
     uint32_t *last = cache->counts;
@@ -85,7 +86,7 @@ static qsa_status check_distinct(const qsa_cache *cache)
     return QSA_OK;
 }
 
-/* Every number in a table is a page's. */
+/* Page numbers in tables are already checked. */
 static qsa_status check_pages(const qsa_cache *cache)
 {
     static const char what[] = "invariant 1: page";
@@ -105,7 +106,7 @@ qsa_status qsa_cache_check(const qsa_cache *cache)
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
         QSA_TRY(check_run(cache, slot));
     if (cache->step_open)
-        return QSA_OK; /* pages and chunks that the step replaces are counted nowhere until it ends */
+        return QSA_OK; /* pages and chunks that the step replaces are not counted until it ends */
     QSA_TRY(check_chunks(cache));
     QSA_TRY(check_distinct(cache));
     return check_pages(cache);

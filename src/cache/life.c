@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Everything but pages and triples is carved from one allocation: bytes by their use. */
+/* Everything but pages and triples comes from one allocation; this counts its bytes by use. */
 typedef struct carved_bytes {
     uint64_t tables, weights, scratch;
 } carved_bytes;
@@ -125,7 +125,7 @@ static qsa_status copy_weights(qsa_cache *cache, const qsa_norm_weights *norms)
     return QSA_OK;
 }
 
-/* Pages are taken from 0 upwards, so that a lone sequence scans as one stream. */
+/* Takes pages from 0 upwards, so that a lone sequence scans as one stream. */
 static void init_pages(qsa_cache *cache)
 {
     const uint32_t pages = (uint32_t)cache->layout.pages;
@@ -200,7 +200,7 @@ void qsa_cache_destroy(qsa_cache *cache)
     qsa_release(&allocator, cache, cache->carved_bytes);
 }
 
-/* ---- what it says of itself ---- */
+/* ---- configuration and counters ---- */
 
 qsa_status qsa_cache_config(const qsa_cache *cache, qsa_config *out_config)
 {

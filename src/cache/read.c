@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading back: values, digest, and the comparison of pooled keys with their raw keys. */
+/* Reading back: values, the digest, and the check of pooled keys against their raw keys. */
 #include "base/float_env.h"
 #include "base/hash.h"
 #include "cache/cache.h"
@@ -24,7 +24,7 @@ static uint32_t row_width(const qsa_cache *cache, qsa_tensor tensor)
     return cache->layout.index_dim;
 }
 
-/* Row number `row` of a tensor: token of the run, or group. */
+/* Row number `row` of a tensor: a token of the run, or a group. */
 static qsa_status read_row(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t layer, qsa_tensor tensor,
                            uint64_t row, float *out)
 {

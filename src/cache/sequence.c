@@ -74,7 +74,7 @@ qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out)
         slot++;
     qsa_sequence *sequence = &cache->sequences[slot];
     uint32_t generation = sequence->generation + 1;
-    if (generation == 0) /* wrapped; {0} is no handle */
+    if (generation == 0) /* wrapped around; {0} is not a handle */
         generation = 1;
     *sequence = (qsa_sequence){.generation = generation, .open = true, .table = sequence->table};
     *out = (qsa_seq){slot, generation};

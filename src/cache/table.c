@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks of page tables: taken, shared, copied before a write, dropped. */
+/* Chunks of page tables: taken, shared, copied on write, dropped. */
 #include "cache/cache.h"
 
 #include <assert.h>
@@ -92,7 +92,7 @@ void qsa_table_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint32_t n)
     const uint32_t dropped = (sequence->first_entry + n) / QSA_CHUNK_PAGES;
     for (uint32_t c = 0; c < dropped; c++)
         drop_chunk(cache, sequence->table.chunks[c]);
-    if (dropped > 0) /* seldom: the directory moves forward once in QSA_CHUNK_PAGES pages */
+    if (dropped > 0) /* rare: the directory moves forward once in QSA_CHUNK_PAGES pages */
         memmove(sequence->table.chunks, sequence->table.chunks + dropped, (chunks - dropped) * sizeof(uint32_t));
     sequence->first_entry = (sequence->first_entry + n) % QSA_CHUNK_PAGES;
     sequence->n_pages -= n;
@@ -115,10 +115,10 @@ void qsa_table_share(qsa_cache *cache, qsa_sequence *sequence, const qsa_sequenc
     }
 }
 
-/* A chunk whose entries from `begin` on are already these n pages, or a new one with them. */
+/* A chunk whose entries from `begin` on already are these n pages, or a new one with them. */
 static qsa_status find_chunk(qsa_cache *cache, uint32_t begin, const uint32_t *pages, uint32_t n, uint32_t *out)
 {
-    const uint32_t known = cache->chunk_of[pages[n - 1]]; /* a hint; it may have come to hold something else */
+    const uint32_t known = cache->chunk_of[pages[n - 1]]; /* a hint; the chunk may have been reused */
     if (cache->chunk_references[known] > 0 && memcmp(entries_of(cache, known) + begin, pages, n * sizeof *pages) == 0) {
         cache->chunk_references[known]++;
         *out = known;
@@ -154,6 +154,6 @@ void qsa_tables_rename(qsa_cache *cache, const uint32_t *new_names)
     for (uint32_t chunk = 0; chunk < cache->n_chunks; chunk++)
         for (uint32_t i = 0; i < QSA_CHUNK_PAGES && cache->chunk_references[chunk] > 0; i++) {
             uint32_t *entry = &entries_of(cache, chunk)[i];
-            *entry = new_names[*entry]; /* also where no sequence looks any more: it is the number of some page */
+            *entry = new_names[*entry]; /* unused entries too: each is a valid page number */
         }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verbs that change or share a run. Each first does all that can fail, then publishes. */
+/* Verbs that change or share a run. Each first does everything that can fail, then publishes. */
 #include "cache/cache.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ static qsa_status check_free(const qsa_cache *cache, const char *verb, uint64_t 
 
 /* ---- evict ---- */
 
-/* Copies the `kept` tokens from `dropped` on to the front of another run, in pieces that stay within pages. */
+/* Copies the `kept` tokens from `dropped` on to the start of another run, in copies that stay within pages. */
 static qsa_status copy_run(qsa_cache *cache, const qsa_sequence *from, uint64_t dropped, const qsa_sequence *to,
                            uint64_t kept)
 {
@@ -58,8 +58,7 @@ static qsa_status pool_run(qsa_cache *cache, const qsa_sequence *sequence, uint6
     return QSA_OK;
 }
 
-/* Groups are re-cut from the new anchor: the run moves into private pages, and its pooled keys are made from raw keys.
- */
+/* Cuts groups anew from the new anchor: moves the run into private pages and pools its keys again from raw keys. */
 static qsa_status repack(qsa_cache *cache, qsa_sequence *sequence, int64_t anchor)
 {
     const uint64_t dropped = (uint64_t)(anchor - sequence->anchor), kept = tokens_of(sequence) - dropped;
@@ -124,7 +123,7 @@ qsa_status qsa_seq_remove(qsa_cache *cache, qsa_seq seq, qsa_span span)
                     span.begin, span.end, span.begin - 1, span.end, sequence->anchor, sequence->frontier);
 }
 
-/* ---- shift and window: numbers only ---- */
+/* ---- shift and window: only numbers change ---- */
 
 qsa_status qsa_seq_shift(qsa_cache *cache, qsa_seq seq, int64_t delta)
 {
@@ -170,7 +169,7 @@ qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_
     return qsa_cache_settled(cache, qsa_sequence_adopt(cache, &model, NULL, out_seq));
 }
 
-/* Copies the pages of a sequence into new ones. A device may fail: *taken says how many were taken. */
+/* Copies the pages of a sequence into new ones. If the device fails, *taken says how many were taken. */
 static qsa_status copy_pages(qsa_cache *cache, const qsa_sequence *from, uint32_t *to, uint32_t *taken)
 {
     qsa_status status = QSA_OK;
@@ -193,14 +192,14 @@ qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
     qsa_status status = copy_pages(cache, from, pages, &taken);
     if (status == QSA_OK)
         status = qsa_sequence_adopt(cache, from, pages, out_seq);
-    while (taken > 0) /* the copy has its own references */
+    while (taken > 0) /* the copy has references of its own */
         qsa_page_drop(cache, pages[--taken]);
     return qsa_cache_settled(cache, status);
 }
 
 /* ---- compact ---- */
 
-/* Moves the page that lies at `from` to `to`; lies_at and holds are inverse permutations. */
+/* Moves the page at `from` to `to`; lies_at and holds are inverse permutations. */
 static qsa_status exchange(qsa_cache *cache, uint32_t *lies_at, uint32_t *holds, uint32_t from, uint32_t to)
 {
     assert(from < cache->layout.pages && to < from);
@@ -213,7 +212,7 @@ static qsa_status exchange(qsa_cache *cache, uint32_t *lies_at, uint32_t *holds,
     return QSA_OK;
 }
 
-/* Free pages are handed out from the lowest number on. */
+/* Rebuilds the free stack so that the lowest page is taken first. */
 static void restack_free_pages(qsa_cache *cache)
 {
     cache->n_free = 0;
@@ -226,18 +225,18 @@ qsa_status qsa_cache_compact(qsa_cache *cache)
 {
     QSA_TRY(qsa_cache_idle(cache));
     const uint32_t pages = (uint32_t)cache->layout.pages;
-    uint32_t *lies_at = cache->page_map, *holds = cache->page_map + pages; /* old name of a page <-> its place now */
+    uint32_t *lies_at = cache->page_map, *holds = cache->page_map + pages; /* old page number -> new, and back */
     for (uint32_t page = 0; page < pages; page++)
         lies_at[page] = holds[page] = page;
-    qsa_status status = QSA_OK; /* a device that fails ends the moving; what was moved is written down all the same */
-    uint32_t next = 0;          /* places below it are final */
+    qsa_status status = QSA_OK; /* a device failure ends the moves; those made are recorded all the same */
+    uint32_t next = 0;          /* pages below it are final */
     for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
         const qsa_sequence *sequence = &cache->sequences[slot];
         for (uint32_t i = 0; i < sequence->n_pages && status == QSA_OK; i++) {
             const uint32_t place = lies_at[*qsa_sequence_page(sequence, i)];
             if (place > next)
                 status = exchange(cache, lies_at, holds, place, next);
-            if (place >= next && status == QSA_OK) /* otherwise shared with a sequence before */
+            if (place >= next && status == QSA_OK) /* otherwise shared with an earlier sequence */
                 next++;
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration in a snapshot: written, and compared field by field when read. */
+/* The configuration in a snapshot: writes it, and compares it field by field when reading. */
 #include "snapshot/config.h"
 
 #include "base/shape.h"
@@ -84,7 +84,7 @@ static qsa_status differs(const char *name, double here, double there)
     return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: %s is %.9g in the file, %.9g here", name, there, here);
 }
 
-/* Index profiles have the numbers of the types of K and V. */
+/* The enum of index profiles uses the numbers of the K/V types. */
 static qsa_status differs_in_type(const char *name, uint32_t here, uint32_t there)
 {
     static const char *const names[] = {"f32", "bf16", "f16", "q8_0"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rows a snapshot holds: from sequences (write), and checked against them (read). */
+/* Which rows a snapshot holds: derived from sequences (write), and checked against them (read). */
 #include "snapshot/content.h"
 
 #include <assert.h>

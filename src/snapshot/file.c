@@ -60,7 +60,8 @@ static qsa_status read_file(void *context, void *bytes, size_t size)
 static qsa_status open_regular(const char *path, int *out_descriptor)
 {
     struct stat info;
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for a pipe's writer */
+    const int descriptor =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not block on a pipe without a writer */
     if (descriptor < 0)
         return system_error("cannot open");
     if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -71,7 +72,7 @@ static qsa_status open_regular(const char *path, int *out_descriptor)
     return QSA_OK;
 }
 
-/* A snapshot is the whole file: bytes behind it are an error. */
+/* A snapshot is the whole file: bytes after it are an error. */
 static qsa_status check_end(void *context)
 {
     const int *descriptor = context;

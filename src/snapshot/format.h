@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The snapshot format, docs/SNAPSHOT.md, in structs. All integers are little-endian. */
+/* The snapshot format of docs/SNAPSHOT.md as structs. All integers are little-endian. */
 #ifndef QSA_SNAPSHOT_FORMAT_H
 #define QSA_SNAPSHOT_FORMAT_H
 
@@ -36,7 +36,7 @@ typedef struct qsa_file_head {
     uint32_t reserved; /* 0 */
 } qsa_file_head;
 
-/* Before every section; after its bytes comes the XXH3 of head and bytes. */
+/* Precedes every section; the XXH3 of head and bytes follows the bytes. */
 typedef struct qsa_section_head {
     uint32_t tag;
     uint32_t number; /* layer, or the host's tag; otherwise 0 */
@@ -70,12 +70,12 @@ _Static_assert(sizeof(qsa_file_sequence) == 48, "file layout");
 _Static_assert(sizeof(qsa_file_extent) == 8, "file layout");
 _Static_assert(sizeof(qsa_triple) == 12, "file layout");
 
-/* What a snapshot holds, in the order of the file; arrays owned by whoever filled them. */
+/* What a snapshot holds, in file order; arrays are owned by whoever filled them. */
 typedef struct qsa_content {
     qsa_file_config config;
     uint32_t n_sequences, n_extents, n_table;
     qsa_file_sequence *sequences; /* [n_sequences] */
-    uint32_t *table;              /* [n_table] extents of all sequences, one after the other */
+    uint32_t *table;              /* [n_table] extents of all sequences, one sequence after the other */
     qsa_file_extent *extents;     /* [n_extents] in order of their first appearance in table */
     uint64_t rows, pooled_rows;
 } qsa_content;
@@ -95,7 +95,7 @@ const char *qsa_part_name(uint32_t tag);
 
 /* Bytes of one extent in a part: K, V [kv_heads][rows][head_dim]; raw [rows][index_dim]; pooled [groups][index_dim]. */
 uint64_t qsa_extent_bytes(const qsa_layout *layout, int part, const qsa_file_extent *extent);
-/* Between a page and the file's order of values. Fails only if the device does. */
+/* Copies between a page and the value order of the file. Fails only if the device does. */
 qsa_status qsa_extent_pack(const qsa_cache *cache, uint32_t layer, int part, uint32_t page,
                            const qsa_file_extent *extent, uint8_t *out);
 qsa_status qsa_extent_unpack(qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading: what the file claims is checked against itself and the cache; rows go into pages that no sequence refers to;
- * then the cache adopts the sequences. */
+/* Reading: checks the file's claims against each other and the cache, reads rows into pages that no sequence refers to,
+ * then lets the cache adopt the sequences. */
 #include "snapshot/config.h"
 #include "snapshot/content.h"
 #include "snapshot/source.h"
@@ -14,13 +14,13 @@ typedef struct restore {
     qsa_cache *cache; /* NULL: inspect */
     qsa_layout layout;
     qsa_content content;
-    qsa_bytes sequences, table, extents, pages, rows; /* pages: [n_extents] u32, those taken so far counted below */
+    qsa_bytes sequences, table, extents, pages, rows; /* pages: [n_extents] u32; those taken so far are counted below */
     uint32_t n_pages;
     uint32_t n_sections;
     qsa_section sections[QSA_SNAPSHOT_MAX_SECTIONS];
 } restore;
 
-/* ---- what the file claims ---- */
+/* ---- the file's claims ---- */
 
 static qsa_status read_head(restore *r)
 {
@@ -37,7 +37,7 @@ static qsa_status read_head(restore *r)
     return QSA_OK;
 }
 
-/* A section of `rows` items of one size; their number is the file's, at most `limit`. */
+/* A section of `rows` items of one size. The file says how many, at most `limit`. */
 static qsa_status read_items(restore *r, uint32_t tag, size_t item, uint64_t limit, qsa_bytes *out, uint32_t *out_n)
 {
     qsa_source *source = &r->source;
@@ -156,8 +156,8 @@ static qsa_status read_triples(restore *r)
     return qsa_source_close(&r->source);
 }
 
-/* Largest magnitude among halves, as an integer: its order is that of the numbers, NaN last. Signed, because that is
- * what the baseline's vectors can compare. */
+/* Largest magnitude among f16 values, as an integer: integers order like the numbers, NaN last. Signed, because the
+ * baseline's vectors compare only signed integers. */
 static int16_t worst_half(const uint8_t *bytes, uint64_t size)
 {
     int16_t worst = 0;
@@ -192,8 +192,8 @@ static int32_t worst_float(const uint8_t *bytes, uint64_t size)
     return worst;
 }
 
-/* No stored value can be larger than 2^57: inputs are at most 2^56, and norms of them with weights up to 2^40 less. In
- * f16 and in the scales of q8_0 every finite number is smaller. */
+/* No stored value exceeds 2^57: inputs are at most 2^56, and norms of them with weights up to 2^40 are less. In f16 and
+ * in the scales of q8_0 every finite number is smaller. */
 static bool stored_values_possible(const uint8_t *bytes, uint64_t size, enum qsa_element element)
 {
     switch (element) {
@@ -299,7 +299,7 @@ static qsa_status publish(restore *r, qsa_snapshot *out)
 {
     qsa_content *c = &r->content;
     const uint32_t *pages = c->table;
-    for (uint32_t i = 0; i < c->n_table; i++) /* from here on the table names pages */
+    for (uint32_t i = 0; i < c->n_table; i++) /* from here on the table holds page numbers */
         c->table[i] = page_of(r, c->table[i]);
     for (uint32_t n = 0; n < c->n_sequences; pages += c->sequences[n++].n_pages) {
         const qsa_file_sequence *from = &c->sequences[n];
@@ -343,7 +343,7 @@ static void describe(const restore *r, qsa_snapshot *out)
     out->config.max_sequences = out->config.max_step_tokens = out->config.max_parts = 0;
 }
 
-/* Sequences that were opened have references of their own to the pages. */
+/* Opened sequences have references of their own to the pages. */
 static void free_restore(restore *r)
 {
     const qsa_allocator *allocator = r->source.allocator;
@@ -362,7 +362,7 @@ static void free_sections(const qsa_allocator *allocator, const qsa_section *sec
         qsa_release(allocator, (void *)(uintptr_t)sections[i].data, sections[i].size_bytes);
 }
 
-/* Everything that can fail, publishing last. */
+/* Does everything that can fail first, and publishes last. */
 static qsa_status restore_all(restore *r, uint64_t model_digest, qsa_status (*at_end)(void *context), qsa_snapshot *out)
 {
     QSA_TRY(read_all(r, model_digest));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between pages and the order of values in the file, which knows no blocks and no tiles. */
+/* Converts between pages and the value order of the file, which has no blocks and no tiles. */
 #include "snapshot/format.h"
 
 #include <assert.h>
@@ -68,7 +68,7 @@ static void move_bytes(uint8_t *page, uint8_t *rows, size_t bytes, bool pack)
         memcpy(page, rows, bytes);
 }
 
-/* One kv head of K, whole blocks at a time; `pack`: from the page to the rows, otherwise back. */
+/* One kv head of K, whole blocks at a time; `pack`: from the page to rows, otherwise back. */
 static void move_k(const qsa_layout *layout, uint32_t head, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
                    bool pack)
 {
@@ -87,7 +87,7 @@ static void move_k(const qsa_layout *layout, uint32_t head, uint8_t *page, const
     }
 }
 
-/* The same of V: rows of one block at a time. */
+/* The same for V: rows of one block at a time. */
 static void move_v(const qsa_layout *layout, uint32_t head, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
                    bool pack)
 {

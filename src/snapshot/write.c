@@ -8,8 +8,8 @@
 
 enum { LEAST_BUFFER_BYTES = 1 << 20 };
 
-/* A section being written: its hash, and a buffer before the host's writer. The whole file's checksum runs over the
- * sections' checksums, which cover everything. */
+/* A section being written: its hash, and a buffer before the host's writer. The checksum of the file is computed over
+ * the checksums of the sections, which cover everything. */
 typedef struct stream {
     const qsa_writer *writer;
     uint8_t *buffer; /* [capacity], at least the largest extent of any part */
@@ -81,9 +81,9 @@ static qsa_status whole_section(stream *s, uint32_t tag, uint32_t number, uint64
 typedef struct plan {
     const qsa_cache *cache;
     qsa_content content;
-    uint32_t *pages;     /* [n_extents] page of each extent */
-    uint32_t *extent_of; /* [pages of the cache] UINT32_MAX: not met */
-    bool *named;         /* [max_sequences] sequences met */
+    uint32_t *pages;     /* [n_extents] the page of each extent */
+    uint32_t *extent_of; /* [pages of the cache] UINT32_MAX: not seen yet */
+    bool *named;         /* [max_sequences] sequences already written */
     void *memory;
     uint64_t memory_bytes;
 } plan;
@@ -172,7 +172,7 @@ static qsa_status write_part(stream *s, const plan *p, uint32_t layer, int part)
     for (uint32_t i = 0; i < content->n_extents; i++)
         size += qsa_extent_bytes(&p->cache->layout, part, &content->extents[i]);
     QSA_TRY(section_begin(s, tag, layer, tag == QSA_TAG_POOLED ? content->pooled_rows : content->rows, size));
-    for (uint32_t i = 0; i < content->n_extents; i++) { /* packed where it will be written from */
+    for (uint32_t i = 0; i < content->n_extents; i++) { /* packed where it is written from */
         const size_t bytes = (size_t)qsa_extent_bytes(&p->cache->layout, part, &content->extents[i]);
         uint8_t *rows;
         QSA_TRY(make_room(s, bytes, &rows));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Begin, commit and abort: what a step reserves, and how it becomes visible. */
+/* Begin, commit and abort of a step: what it reserves, and how it becomes visible. */
 #include "base/float_env.h"
 #include "run/run.h"
 #include "step/step.h"
@@ -33,7 +33,7 @@ static void plan_pages(qsa_step *step, size_t number, step_need *need)
     qsa_step_entry *planned = &step->entries[number];
     const qsa_batch_entry *told = &step->batch_entries[number];
     qsa_sequence *sequence = planned->sequence;
-    if (sequence->n_pages == 0) /* an empty table begins wherever its first page will be */
+    if (sequence->n_pages == 0) /* an empty table starts where its first page's entry will be */
         sequence->first_entry = qsa_table_first_entry(planned->position, sequence->frame, 0);
     const uint64_t slots = sequence->first_slot + told->stored;
     planned->new_pages = (uint32_t)(qsa_pages_for(slots + told->tokens) - sequence->n_pages);
@@ -45,7 +45,7 @@ static void plan_pages(qsa_step *step, size_t number, step_need *need)
         need->chunks += qsa_table_need(cache, sequence, sequence->n_pages - planned->has_replaced, written);
 }
 
-/* Checks one entry and writes down what it will need. */
+/* Checks one entry and records what it needs. */
 static qsa_status plan_entry(qsa_step *step, const qsa_entry *entry, size_t number, step_need *need)
 {
     qsa_cache *cache = step->cache;
@@ -76,7 +76,7 @@ static qsa_status plan_entry(qsa_step *step, const qsa_entry *entry, size_t numb
     return QSA_OK;
 }
 
-/* Takes an entry's pages; they are the step's own until commit: no sequence counts them. Cannot fail. */
+/* Takes an entry's pages. They belong to the step until commit: no sequence counts them. Cannot fail. */
 static void reserve(qsa_step *step, uint32_t number)
 {
     qsa_cache *cache = step->cache;
@@ -110,7 +110,7 @@ static qsa_status copy_shared_pages(qsa_step *step)
     return QSA_OK;
 }
 
-/* ---- what the device is told, once for all layers ---- */
+/* ---- the batch: what the device is told, once for all layers ---- */
 
 static float *rotary_row(qsa_step *step, uint32_t row)
 {
@@ -144,7 +144,7 @@ static void describe_tokens(qsa_step *step)
     step->batch.n_rows = step->batch.n_tokens;
 }
 
-/* The groups of an entry that receive tokens. Only the first of them can have begun before the step. */
+/* The groups of an entry that receive tokens. Only the first one may have begun before the step. */
 static void describe_units(qsa_step *step, const qsa_batch_entry *told)
 {
     const uint32_t ratio = step->cache->layout.ratio;
@@ -216,7 +216,7 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
     return QSA_OK;
 }
 
-/* Frees what no later query can see. */
+/* Frees what no later query can attend to. */
 static void slide(qsa_cache *cache, qsa_sequence *sequence)
 {
     int64_t anchor = qsa_run_window_anchor(sequence->anchor, sequence->frontier, cache->layout.ratio, sequence->window);
@@ -224,8 +224,8 @@ static void slide(qsa_cache *cache, qsa_sequence *sequence)
         qsa_sequence_drop_front(cache, sequence, (uint64_t)(anchor - sequence->anchor));
 }
 
-/* Publishes the first `kept` tokens of an entry and gives back what they do not need. Last to first, so that pages
- * return to the free stack in the order in which they were taken. */
+/* Publishes the first `kept` tokens of an entry and returns the pages that they do not need, last to first, so that the
+ * free stack gets them back in the order in which they were taken. */
 static void publish(qsa_step *step, uint32_t number, uint32_t kept)
 {
     qsa_cache *cache = step->cache;

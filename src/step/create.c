@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Working memory of a step. It is carved together with the cache's own, so the public plan and creation stand here. */
+/* The scratch of a step. It is carved together with the cache's own memory, so qsa_plan_memory and qsa_cache_create
+ * are here. */
 #include "step/step.h"
 
 #include <assert.h>

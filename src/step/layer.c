@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A layer: announced once, then phases in parts, in order. */
+/* A layer of a step: announced once, then run phase by phase, in parts. */
 #include "step/step.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@ static qsa_status check_tensors(const qsa_tensors *tensors, const qsa_output *ou
         return qsa_fail(QSA_E_ARGUMENT, "layer: NULL argument");
     const qsa_strided *all[5] = {&tensors->k, &tensors->v, &tensors->raw_key, &tensors->q, &tensors->index_q};
     static const char *const names[5] = {"k", "v", "raw_key", "q", "index_q"};
-    const int needed = out->data == NULL ? 3 : 5; /* storing alone asks nothing of the queries */
+    const int needed = out->data == NULL ? 3 : 5; /* a layer that only updates the cache needs no queries */
     for (int i = 0; i < needed; i++)
         if (all[i]->data == NULL)
             return qsa_fail(QSA_E_ARGUMENT, "layer: %s has no data", names[i]);
@@ -47,7 +47,7 @@ qsa_status qsa_layer_begin(qsa_step *step, uint32_t layer, const qsa_tensors *te
     return QSA_OK;
 }
 
-/* The first part to come fixes the number of parts of the layer; one that is refused fixes nothing. */
+/* The first part to arrive fixes the number of parts of the layer; a refused one fixes nothing. */
 static qsa_status check_part(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts)
 {
     qsa_layer_state *state = &step->layer;
@@ -67,7 +67,7 @@ static qsa_status check_part(qsa_step *step, uint32_t phase, uint32_t part, uint
     return QSA_OK;
 }
 
-/* The first failure stays; the detail is there before the status can be seen. */
+/* Keeps the first failure. The detail is written before the status becomes visible. */
 static void note_failure(qsa_device_failure *failure, qsa_status status)
 {
     assert(status != QSA_OK && status < QSA_STATUS_COUNT);
@@ -82,7 +82,7 @@ static bool may_run(const qsa_step *step, uint32_t phase)
 {
     if (atomic_load(&step->failure.status) != QSA_OK)
         return false;
-    /* In phase 0 all parts look at their input, so that the lowest refusal is found; afterwards nothing runs. */
+    /* In phase 0 every part checks its input, so that the lowest refusal is found; later phases do nothing. */
     return phase == 0 || (!qsa_stores_only(step) && !qsa_refused(&step->refusals));
 }
 
@@ -105,7 +105,7 @@ qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32
 qsa_status qsa_step_error(const struct qsa_step *step)
 {
     int failed = atomic_load(&step->failure.status);
-    if (failed == QSA_STATUS_COUNT) /* another part is writing its detail this moment */
+    if (failed == QSA_STATUS_COUNT) /* another part is just writing its detail */
         return qsa_fail(QSA_E_DEVICE, "the device failed");
     if (failed != QSA_OK)
         return qsa_fail((qsa_status)failed, "%s", step->failure.detail);
@@ -124,7 +124,7 @@ qsa_status qsa_step_selection(const qsa_step *step, uint32_t token, uint32_t *ou
 {
     if (step == NULL || !step->cache->step_open || !step->layer.announced || layer_running(step))
         return qsa_fail(QSA_E_ORDER, "selection: no finished layer");
-    QSA_TRY(qsa_step_error(step)); /* a refused layer ends without a selection */
+    QSA_TRY(qsa_step_error(step)); /* a refused layer has no selection */
     if (qsa_stores_only(step))
         return qsa_fail(QSA_E_ORDER, "selection: layer %" PRIu32 " was stored without output", step->layer.io.layer);
     if (token >= step->batch.n_tokens || out_groups == NULL || out_n == NULL)

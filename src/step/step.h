@@ -6,10 +6,10 @@
  *                                 \______ qsa_step_abort, a failed commit ____________________/
  *
  * Invariants:
- *  1. While open, nothing that a committed query could read has changed: new tokens lie in slots at or beyond the
- *     frontier, in pages whose only reference is the step's; a shared last page was copied at begin.
- *  2. `refusals` only goes down: the lowest (layer, entry, token, tensor) that any part has met. A device that failed
- * stays so.
+ *  1. While a step is open, nothing that a committed query could read has changed: new tokens are in slots at or
+ *     beyond the frontier, in pages whose only reference is the step's; a shared last page was copied at begin.
+ *  2. `refusals` only goes down: the lowest (layer, entry, token, tensor) that any part has met. A failed device stays
+ *     failed.
  *  3. Every address that a phase uses was computed at begin; a phase takes no lock and allocates nothing. */
 #ifndef QSA_STEP_STEP_H
 #define QSA_STEP_STEP_H
@@ -20,12 +20,12 @@
 #include <qsa/step.h>
 #include <stdatomic.h>
 
-/* What the step knows of an entry beyond what the device is told. */
+/* What the step knows of an entry beyond the batch. */
 typedef struct qsa_step_entry {
     qsa_sequence *sequence;
     int64_t position;   /* of its first token */
     uint32_t new_pages; /* taken at begin, beyond the sequence's n_pages */
-    uint32_t replaced;  /* shared last page that a copy stands in for */
+    uint32_t replaced;  /* the shared last page that was copied */
     bool has_replaced;
 } qsa_step_entry;
 
@@ -45,9 +45,9 @@ typedef struct qsa_device_failure {
 
 struct qsa_step {
     qsa_cache *cache;
-    uint64_t stamp; /* counts steps; marks sequences that are in this one */
+    uint64_t stamp; /* counts steps; marks the sequences of this one */
 
-    qsa_batch batch;                /* what the device is told; its arrays are these */
+    qsa_batch batch;                /* the device's description of the step; its arrays are the following ones */
     qsa_step_entry *entries;        /* [max_step_tokens] */
     qsa_batch_entry *batch_entries; /* [max_step_tokens] */
     uint32_t *token_entry;          /* [max_step_tokens] */
@@ -70,7 +70,7 @@ static inline struct qsa_step *qsa_step_of(const qsa_cache *cache)
     return cache->step_memory;
 }
 
-/* The announced layer wants no output: its tokens are stored, and later phases do nothing. */
+/* The announced layer has no output: its tokens only update the cache, and later phases do nothing. */
 static inline bool qsa_stores_only(const struct qsa_step *step)
 {
     return step->layer.io.out.data == NULL;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qsa_threads: a pool that runs the parts of one layer. A layer has a handful of phases, between which all threads
- * meet. Whoever has to wait watches for a moment what it waits for, giving way to any other thread, and then sleeps on
- * a condition: the next phase is nearly always there at once, and waking a sleeping thread takes as long as a small
- * phase. So an idle pool sleeps; one of more threads than there are processors does not watch at all. No bit of a
- * result depends on who runs which part. */
+/* qsa_threads: a thread pool that runs the parts of one layer. A layer has a few phases with a barrier after each. A
+ * thread that waits first polls for watch_ns, yielding its processor, and then sleeps on a condition variable: the next
+ * phase nearly always comes at once, and waking a sleeping thread takes as long as a small phase. A pool with more
+ * threads than processors does not poll. No bit of a result depends on which thread runs a part. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, sysconf */
 #include "base/memory.h"
 #include "base/status.h"
@@ -27,14 +26,14 @@ enum { WATCH_NS = 50000 };
 
 struct qsa_threads {
     uint32_t count;             /* parts: the workers and the caller */
-    int64_t watch_ns;           /* before sleeping */
-    atomic_uint_fast64_t round; /* counts phases handed out; a worker runs each once. The last one: stop */
+    int64_t watch_ns;           /* how long to poll before sleeping */
+    atomic_uint_fast64_t round; /* counts phases handed out; a worker runs each once. The last one means stop */
     atomic_uint running;        /* workers that have not finished the round */
     pthread_mutex_t mutex;      /* guards sleeping and waking */
     pthread_cond_t work, done;
     uint32_t sleeping; /* workers that wait for `work` */
     bool caller_sleeps;
-    bool stop; /* these three belong to a round: written before it is handed out */
+    bool stop; /* these three belong to a round: written before it starts */
     qsa_step *step;
     uint32_t phase;
     pool_worker workers[]; /* [count - 1] */
@@ -92,7 +91,7 @@ static void finish_round(qsa_threads *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Under the mutex, so that no worker falls asleep between looking and sleeping. */
+/* Under the mutex, so that no worker goes to sleep between its last look and its wait. */
 static void hand_out_round(qsa_threads *pool)
 {
     pthread_mutex_lock(&pool->mutex);

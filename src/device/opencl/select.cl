@@ -158,7 +158,7 @@ uint scan_pages(global const float *query, const token_t token, const entry_t en
     const uint before = (uint)(entry.first_slot / QSA_RATIO); /* groups of the table before the run */
     uint count = 0, floor = 0;
     const ulong stop = end * PAGE_GROUPS;
-    for (ulong at = begin * PAGE_GROUPS; at < stop + STRETCH; at += STRETCH) { /* one pass more than stretches: the last */
+    for (ulong at = begin * PAGE_GROUPS; at < stop + STRETCH; at += STRETCH) { /* one pass more: the last */
         const ulong mine = at + get_local_id(0) * AT_ONCE;
         scores_t scores = (scores_t)0.0f;
         if (mine < stop)
