@@ -59,8 +59,8 @@ QSA_API qsa_status qsa_snapshot_write(const qsa_cache *cache, const qsa_seq *seq
                                       const qsa_writer *writer);
 
 /* Opens the snapshot's sequences in the cache, beside those that are open.
- * Errors: QSA_E_MEMORY, QSA_E_FULL (pages, sequences), QSA_E_BUSY, QSA_E_UNSUPPORTED (version, shape, precision or
- * model: both values), QSA_E_FORMAT (naming the part), the reader's. */
+ * Errors: QSA_E_MEMORY, QSA_E_FULL (pages, page-table chunks, sequences), QSA_E_BUSY, QSA_E_UNSUPPORTED (version,
+ * shape, precision or model: both values), QSA_E_FORMAT (naming the part), the reader's. */
 QSA_API qsa_status qsa_snapshot_read(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,
                                      qsa_snapshot *out_snapshot);
 
