@@ -107,6 +107,10 @@ static double relative_error(const qsa_weights *weights, const float *x, const f
  */
 static const double CHANCE = 1.01;
 
+/* Of f32 sums in any order: ggml's order, and with it its error, is another one on every instruction set it is built
+ * for. */
+static const double ROUNDING = 4e-7;
+
 static void not_above_ggml(const qsa_weights *weights, void *bytes, enum kind kind)
 {
     static float x[COLUMNS * INNER], y[COLUMNS * ROWS], by_ggml[COLUMNS * ROWS];
@@ -116,7 +120,7 @@ static void not_above_ggml(const qsa_weights *weights, void *bytes, enum kind ki
     multiply_by_us(weights->format, bytes, x, y);
     multiply_by_ggml(weights->format, bytes, x, by_ggml);
     double ours = relative_error(weights, x, y), theirs = relative_error(weights, x, by_ggml);
-    if (!(ours <= CHANCE * theirs))
+    if (!(ours <= CHANCE * theirs || ours <= ROUNDING))
         fail_msg("%s, %s activations: error %.3e, ggml's %.3e", qsa_format_find(weights->format)->name, kinds[kind],
                  ours, theirs);
 }
