@@ -77,7 +77,8 @@ bool layer_figures_memory(const layer_set *s)
     print_plain(s, "memory_resident", resident ? (double)resident / mib : NAN, "MiB",
                 "of the process: cache, inputs, outputs, probe");
     print_plain(s, "scratch", (double)plan.scratch_bytes / mib, "MiB", "of steps of 2,048 tokens at 262,144");
-    print_plain(s, "bytes_per_token", (double)plan.bytes_per_token, "bytes", "K, V and index keys of 12 layers");
+    print_plain(s, "bytes_per_token", (double)plan.bytes_per_token, "bytes",
+                "K, V and index keys of a token in 12 layers, as in the model");
     return true;
 }
 

@@ -25,7 +25,7 @@ static const char USAGE[] =
     "  -m, --model FILE   the whole model in this GGUF file\n"
     "  --profile          with -m: time of each part of the model\n"
     "  --seconds N        about how long to measure, 1 to 3600, after filling the cache; default 150\n"
-    "  --quick            as --seconds 20\n"
+    "  --quick            same as --seconds 20\n"
     "  --json             one JSON object per line\n"
     "  --svg FILE         draws the curves by depth\n"
     "  -t, --threads N    1 to 1024; default 2\n"
@@ -33,9 +33,9 @@ static const char USAGE[] =
     "  --depths LIST      ascending multiples of 64 up to 1048576;\n"
     "                     default 0,2048,8192,32768,131072,262144\n"
     "  --layers N         1 to 64 QSA layers; default 12, as in the model\n"
-    "  --device NAME      host (default), opencl or opencl:N, as `qsa devices` lists them; the peak is known of the\n"
-    "                     host only\n"
-    "  -h, --help         this text\n";
+    "  --device NAME      host (default), opencl or opencl:N, as `qsa devices` lists them; there is a peak for\n"
+    "                     the host only\n"
+    "  -h, --help         print this help\n";
 
 /* ---- the command line ---- */
 

@@ -206,8 +206,8 @@ static bool print_json(const report *r)
 static const char USAGE[] =
     "usage: qsa inspect [--json] MODEL.gguf\n"
     "\n"
-    "Describes a model file: its shape, its QSA layers, the memory of its cache, and whether other engines would run\n"
-    "it dense without saying so.\n"
+    "Describes a model file: its shape, its QSA layers, the memory of its cache, and whether other engines would\n"
+    "silently fall back to dense attention.\n"
     "\n"
     "      --json  print one JSON object on one line\n"
     "  -h, --help  print this help\n";

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static const char COMMAND[] = "run";
-enum { DEFAULT_TOKENS = 256, EXIT_INTERRUPTED = 130 };
+enum { DEFAULT_TOKENS = 256, EXIT_SIGNAL = 128 };
 
 /* ---- the command line ---- */
 
@@ -71,10 +71,10 @@ static void print_usage(void)
         "\n"
         "  -m, --model FILE    GGUF file of architecture qwen4exp, or the first of its shards; default: the built-in\n"
         "                      model, which continues text that it has read\n"
-        "  -f, --file FILE     prompt from a file; /dev/stdin for standard input\n"
+        "  -f, --file FILE     prompt from a file; - for standard input\n"
         "  -p, --prompt TEXT   prompt, after that of --file\n"
         "      --load FILE     resume a saved session; the prompt, if any, follows what it holds\n"
-        "      --save FILE     save the session at the end, also after Ctrl-C\n"
+        "      --save FILE     save the session at the end, also after Ctrl-C or SIGTERM\n"
         "  -n, --tokens N      tokens to generate, 0 to 2147483647; default 256\n"
         "  -c, --context N     capacity of the cache in tokens, 1 to the model's context; default: what the run "
         "needs\n",
@@ -205,7 +205,7 @@ static bool can_save(const request *r)
     if (!is_good)
         options_say(COMMAND, "cannot save to %s: %s", r->save, strerror(errno));
     else if (stat(r->save, &about) == 0 && !S_ISREG(about.st_mode)) {
-        options_say(COMMAND, "cannot save to %s: it is no regular file", r->save);
+        options_say(COMMAND, "cannot save to %s: not a regular file", r->save);
         is_good = false;
     }
     free(folder);
@@ -254,19 +254,20 @@ static bool plan_context(request *r, const qsa_model_info *info, size_t text_tok
 
 /* ---- the work ---- */
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted; /* the signal; 0: none */
 
 static void on_interrupt(int number)
 {
-    (void)number;
-    interrupted = 1;
+    interrupted = number;
 }
 
-/* The first Ctrl-C ends the work at the next token, a second one the program. */
+/* The first signal ends the work at the next token, a second one of its kind the program. */
 static void catch_interrupts(void)
 {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &action, NULL);
 }
 
 /* What was saved is continued as it is where no text follows it. */
@@ -311,17 +312,23 @@ static void print_files(const request *r, const generation *g, double save_secon
                 engine_bytes((uint64_t)about.st_size, size));
 }
 
+static bool are_one_file(int a, int b)
+{
+    struct stat one, other;
+    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
 static void print_summary(const request *r, const generation *g, double save_seconds)
 {
-    if (isatty(STDOUT_FILENO))
-        fputc('\n', stderr);
+    if (isatty(STDOUT_FILENO) || are_one_file(STDOUT_FILENO, STDERR_FILENO))
+        fputc('\n', stderr); /* behind the generated text */
     if (interrupted)
         fputs("interrupted\n", stderr);
     else if (g->ending && g->ending[0])
         fprintf(stderr, "stopped: %s\n", g->ending);
     print_files(r, g, save_seconds);
     print_rate("prompt", g->read, g->read_seconds);
-    print_rate("decode", g->generated, g->generate_seconds);
+    print_rate("decode", g->decoded, g->generate_seconds);
     engine_print_summary(g->context, &g->info);
 }
 
@@ -339,7 +346,7 @@ static int run_tokens(const request *r, const qsa_model *model, const int32_t *t
     if (is_good)
         print_summary(r, &g, save_seconds);
     generation_close(&g);
-    return !is_good ? EXIT_FAILURE : interrupted ? EXIT_INTERRUPTED : EXIT_SUCCESS;
+    return !is_good ? EXIT_FAILURE : interrupted ? EXIT_SIGNAL + interrupted : EXIT_SUCCESS;
 }
 
 static int run_model(request *r, const qsa_model *model, const text *t)

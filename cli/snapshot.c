@@ -232,14 +232,14 @@ static int report(const request *r)
 int cmd_snapshot(int argc, char **argv)
 {
     if (argc < 2) {
-        options_say("snapshot", "say info or verify, and the file");
+        options_say("snapshot", "give a subcommand, info or verify, and a file");
         return EXIT_USAGE;
     }
     request r = {.is_info = strcmp(argv[1], "info") == 0};
     r.command = r.is_info ? "snapshot info" : "snapshot verify";
     r.help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
     if (!r.help && !r.is_info && strcmp(argv[1], "verify") != 0) {
-        options_say("snapshot", "unknown word '%s': say info or verify", argv[1]);
+        options_say("snapshot", "unknown subcommand '%s'; use info or verify", argv[1]);
         return EXIT_USAGE;
     }
     if (!r.help && !parse(argc - 1, argv + 1, &r))

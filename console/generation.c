@@ -156,7 +156,10 @@ static bool write_next(generation *g, uint32_t tokens, bool keeps_last)
         g->ending = "the context is full";
     if (g->ending && !keeps_last)
         return true; /* nobody asks what would follow */
-    return good(g, qsa_session_feed(g->session, &token, 1, g->logits, NULL, NULL));
+    if (!good(g, qsa_session_feed(g->session, &token, 1, g->logits, NULL, NULL)))
+        return false;
+    g->decoded++;
+    return true;
 }
 
 bool generation_write(generation *g, uint32_t tokens, bool keeps_last)

@@ -28,7 +28,8 @@ typedef struct generation {
     size_t n_kept;
 
     /* what was done */
-    uint64_t loaded, read, generated; /* tokens */
+    uint64_t loaded, read, generated,
+        decoded; /* tokens; decoded: of the generated, those that went through the model */
     double load_seconds, read_seconds, generate_seconds;
     const char *ending; /* why generation stopped; "": as many tokens as were asked for; NULL: it did not */
 } generation;

@@ -22,7 +22,8 @@ void text_add(text *t, const char *bytes, size_t n)
 bool text_add_file(text *t, const char *command, const char *path)
 {
     char block[65536];
-    FILE *file = fopen(path, "rb");
+    const bool is_input = strcmp(path, "-") == 0;
+    FILE *file = is_input ? stdin : fopen(path, "rb");
     if (!file) {
         options_say(command, "%s: %s", path, strerror(errno));
         return false;
@@ -34,6 +35,7 @@ bool text_add_file(text *t, const char *command, const char *path)
         options_say(command, "%s: more than %d MiB of text", path, MAX_MIB);
     else if (!is_read)
         options_say(command, "%s: %s", path, strerror(errno)); /* a directory opens, but cannot be read */
-    fclose(file);
+    if (!is_input)
+        fclose(file);
     return is_read;
 }

@@ -155,7 +155,8 @@ static qsa_status init_cache(qsa_cache *cache, const qsa_config *config)
     const char *wanted = "";
     cache->store->kernels = qsa_kernels_choose(&wanted);
     if (cache->store->kernels == NULL)
-        return qsa_fail(QSA_E_UNSUPPORTED, "QSA_ISA=%s: this processor or build does not have it", wanted);
+        return qsa_fail(QSA_E_UNSUPPORTED,
+                        "QSA_ISA=%s: not one of scalar, avx2, avx512, neon that this processor and build have", wanted);
     QSA_TRY(qsa_rotary_init(config, &cache->rotary));
     QSA_TRY(copy_weights(cache, config->norms));
     init_pages(cache);

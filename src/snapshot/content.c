@@ -31,7 +31,7 @@ static qsa_status check_sequence(const qsa_file_sequence *s, uint32_t number, ui
 {
     const int64_t most = QSA_MAX_POSITION;
     if (s->anchor < 0 || s->anchor > most + 1 || s->frontier < s->anchor || s->frontier > most + 1)
-        return bad_sequence(number, "anchor and frontier are no run");
+        return bad_sequence(number, "anchor and frontier are not a run");
     if (s->frame > most || s->frame < -most)
         return bad_sequence(number, "rotary frame out of range");
     if (s->window != 0 && s->window < ratio)

@@ -28,7 +28,7 @@ static qsa_status read_head(restore *r)
     QSA_TRY(qsa_source_take(&r->source, &head, sizeof head));
     qsa_hash_add(&r->source.whole, &head, sizeof head);
     if (memcmp(head.magic, QSA_SNAPSHOT_MAGIC, sizeof head.magic) != 0)
-        return qsa_fail(QSA_E_FORMAT, "snapshot: the file does not begin as one");
+        return qsa_fail(QSA_E_FORMAT, "snapshot: wrong magic: not a qsa snapshot");
     if (head.version != QSA_SNAPSHOT_VERSION)
         return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: version %" PRIu32 " in the file, %d here", head.version,
                         QSA_SNAPSHOT_VERSION);

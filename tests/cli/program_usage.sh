@@ -24,8 +24,8 @@ refuses 2 "option '--a?b'" bench "--a
 b"
 refuses 1 "nowhere" verify --golden "$folder/nowhere"
 
-refuses 2 "say info or verify" snapshot
-refuses 2 "unknown word 'frob'" snapshot frob
+refuses 2 "give a subcommand, info or verify" snapshot
+refuses 2 "unknown subcommand 'frob'" snapshot frob
 refuses 2 "no snapshot file" snapshot info
 refuses 2 "no snapshot file" snapshot verify
 refuses 2 "one argument too many" snapshot verify a b

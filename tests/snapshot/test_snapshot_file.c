@@ -189,7 +189,7 @@ static void what_is_not_a_snapshot_is_refused(void **state)
     append_to(f->file, "");
     load_refused(f, f->file, QSA_E_FORMAT, "ends too early");
     append_to(f->file, "GGUF and so on, more than a head long");
-    load_refused(f, f->file, QSA_E_FORMAT, "does not begin as one");
+    load_refused(f, f->file, QSA_E_FORMAT, "not a qsa snapshot");
     mini_ok(save(f, f->file));
     append_to(f->file, "x");
     load_refused(f, f->file, QSA_E_FORMAT, "goes on after the end");

@@ -196,12 +196,12 @@ static void sequences_that_are_no_run_are_refused(void **state)
         uint64_t value;
         const char *words;
     } changes[] = {
-        {0, 8, (uint64_t)-4, "no run"},
-        {0, 8, 9, "no run"},
-        {0, 8, UINT64_C(1) << 62, "no run"},
-        {8, 8, (uint64_t)-1, "no run"},
-        {8, 8, (UINT64_C(1) << 31) + 1, "no run"},
-        {8, 8, INT64_MAX, "no run"},
+        {0, 8, (uint64_t)-4, "not a run"},
+        {0, 8, 9, "not a run"},
+        {0, 8, UINT64_C(1) << 62, "not a run"},
+        {8, 8, (uint64_t)-1, "not a run"},
+        {8, 8, (UINT64_C(1) << 31) + 1, "not a run"},
+        {8, 8, INT64_MAX, "not a run"},
         {8, 8, 65, "number of pages"},
         {16, 8, UINT64_C(1) << 31, "frame"},
         {16, 8, (uint64_t)INT64_MIN, "frame"},
@@ -316,7 +316,7 @@ static void another_version_is_refused_with_both_values(void **state)
     refused(&d, QSA_E_FORMAT, "reserved is 1, not 0");
     put_u32(&d, 12, 0);
     d.bytes.data[7] = '\r'; /* what a text-mode copy would do */
-    refused(&d, QSA_E_FORMAT, "does not begin as one");
+    refused(&d, QSA_E_FORMAT, "not a qsa snapshot");
     clear(&d);
 }
 
