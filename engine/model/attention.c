@@ -73,7 +73,7 @@ static qsa_tensors tensors_of(const qsa_config *c, const attention_arrays *a)
 
 enum { DETAIL_BYTES = 512 };
 
-/* The first failure of a part; the detail is that part's thread's. */
+/* The first failure of a part; the detail was set on that part's thread. */
 typedef struct failure {
     atomic_int status;
     char detail[DETAIL_BYTES];
@@ -104,7 +104,7 @@ static void task_phase(const void *context, const void *operation, size_t begin,
     }
 }
 
-/* Its number among the QSA layers. */
+/* The layer's index among the QSA layers. */
 static uint32_t qsa_layer_of(const model_shape *shape, uint32_t layer)
 {
     uint32_t n = 0;

@@ -5,10 +5,10 @@
 
 #include "model/pass.h"
 
-/* p->x to p->y. Errors: those of libqsa's phases, with their detail. */
+/* Reads p->x, writes p->y. Errors: those of libqsa's phases, with their detail. */
 qsa_status attention_layer(pass *p, uint32_t layer);
 
-/* The same for tokens of which no output is wanted: they only update the cache. */
+/* The same for tokens without output: they only update the cache. */
 qsa_status attention_store(pass *p, uint32_t layer);
 
 size_t attention_scratch_bytes(const model_shape *shape, size_t tokens);

@@ -5,7 +5,7 @@
 
 #include "model/pass.h"
 
-/* p->x to p->y; writes the recurrent state of every session after these tokens. */
+/* Reads p->x, writes p->y and the recurrent state of every session after these tokens. */
 void delta_layer(pass *p, uint32_t layer);
 
 size_t delta_scratch_bytes(const model_shape *shape, size_t tokens);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What the experts give is summed up for some rows of E at a time, so that it stays in the last-level cache. */
+/* The experts' outputs are summed for a range of rows of E at a time, so that they stay in the last-level cache. */
 enum { GIVEN_FLOATS = 4 << 20 };
 
 static size_t given_floats(size_t pairs, size_t e)
@@ -89,7 +89,7 @@ void experts_group(const int32_t *chosen, size_t pairs, size_t used, size_t expe
         out->place[p] = (int32_t)place;
         out->column[place] = (uint32_t)(p / used);
     }
-    /* Each first has become the next one's. */
+    /* Each first is now the next expert's. */
     memmove(first + 1, first, experts * sizeof *first);
     first[0] = 0;
 }
@@ -105,7 +105,7 @@ typedef struct expert_product {
     float *y;               /* [pairs][rows] */
 } expert_product;
 
-/* The products of list [n] for every expert that a token chose, those of one expert beside each other. */
+/* The products of list [n] for every expert that a token selected; those of one expert are adjacent. */
 static void multiply_experts(pass *p, const expert_arrays *a, const expert_product *list, size_t n)
 {
     size_t count = 0;
@@ -137,7 +137,7 @@ typedef struct middle {
     qsa_columns columns; /* of its output */
 } middle;
 
-/* Unit: a row; it is quantised while it is in the cache. */
+/* Unit: a row, quantised while it is in the cache. */
 static void task_middle(const void *context, const void *operation, size_t begin, size_t end)
 {
     const pass *p = context;

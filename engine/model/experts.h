@@ -5,11 +5,11 @@
 
 #include "model/pass.h"
 
-/* The first `tokens` rows of p->x to p->y. */
+/* Reads the first `tokens` rows of p->x, writes those of p->y. */
 void experts_layer(pass *p, uint32_t layer, size_t tokens);
 
-/* A pair is a token with one of its experts: pair token * used + rank. Pairs sorted by expert lie at places; pairs of
- * one expert stay in order. */
+/* A pair is a token with one of its experts: pair token * used + rank. A place is a pair's index in order of expert;
+ * pairs of one expert keep their order. */
 typedef struct grouping {
     uint32_t *first;  /* [experts + 1]: expert e has the places first[e] .. first[e + 1] - 1 */
     uint32_t *column; /* [pairs]: the token of the pair at each place */

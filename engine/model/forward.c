@@ -22,11 +22,11 @@ enum { LEAST_THREADS = 4, MOST_THREADS = 512 };
 struct forward {
     const qsa_model *model;
     pass pass;
-    void *arrays; /* those of the pass */
+    void *arrays; /* the arrays of the pass */
     size_t array_bytes;
-    float *logits; /* [logits_count][vocabulary]: as many as were ever wanted at one time */
+    float *logits; /* [logits_count][vocabulary]: the most that a batch has wanted so far */
     uint32_t logits_count;
-    forward_batch batch; /* the prepared one */
+    forward_batch batch; /* the prepared batch */
 };
 
 /* ---- memory ---- */
@@ -182,7 +182,7 @@ uint32_t forward_query_layers(const forward *f)
     return f->model->shape.qsa_layers - stores_last(&f->model->shape, &f->batch);
 }
 
-/* ---- rows that are looked up ---- */
+/* ---- lookups: embedding and n-gram rows ---- */
 
 typedef struct lookup {
     const qsa_weights *table;
@@ -224,14 +224,14 @@ static void read_inputs(pass *p, const forward_batch *b)
 
 /* ---- layers ---- */
 
-/* Moves the wanted columns, which ascend, to the front. */
+/* Moves the wanted columns, in ascending order, to the front. */
 static void keep_wanted(const forward_batch *b, float *columns, size_t n)
 {
     for (size_t i = 0; i < b->wanted_count; i++)
         memmove(columns + i * n, columns + b->wanted[i] * n, n * sizeof *columns);
 }
 
-/* From here on the residual, the gains and y are those of the wanted tokens. */
+/* From here on the residual, the gains and y hold only the wanted tokens. */
 static void narrow(pass *p, const forward_batch *b)
 {
     const size_t e = p->shape->embedding, streams = p->shape->streams;
@@ -262,7 +262,7 @@ static void run_experts(pass *p, uint32_t layer, size_t tokens)
     hyper_write(p, tokens);
 }
 
-/* Of the last layer, only what the states of later tokens and the wanted logits depend on. */
+/* Of the last layer, computes only what the states of later tokens and the wanted logits depend on. */
 static qsa_status run_layer(pass *p, uint32_t layer, const forward_batch *b)
 {
     const bool is_last = layer == p->shape->layers - 1;

@@ -3,8 +3,7 @@
 
 #include "model/product.h"
 
-/* Tokens that are read together: their norms and mixtures stay in the last-level cache, and memory does not grow with
- * the chunk. */
+/* Tokens per round: their norms and mixtures stay in the last-level cache, and memory does not grow with the chunk. */
 enum { TILE = 256 };
 
 typedef struct hyper_arrays {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hyper-connections: the residual R [T][streams][E] and what reads from it and adds to it (SPEC section 7).
+/* Hyper-connections: the residual R [T][streams][E], what reads it and what adds to it (SPEC section 7).
  *
  *     n = RMSNorm of each stream;  m = sigmoid(U silu((D n) / streams));  x = mean over streams of m * n
  *     g = 2 sigmoid((J n) / streams);  R[s] += g[s] * y */
@@ -8,7 +8,7 @@
 
 #include "model/pass.h"
 
-/* p->x and, if there is an inject matrix, p->gains from the first `tokens` tokens of p->residual. */
+/* Computes p->x and, if there is an inject matrix, p->gains from the first `tokens` tokens of p->residual. */
 void hyper_read(pass *p, const hyper_weights *weights, size_t tokens);
 
 /* Adds p->y times the gains to the residual. */

@@ -12,7 +12,7 @@ const char *qsa_engine_error(void)
     return engine_error_detail();
 }
 
-/* ---- what the file is ---- */
+/* ---- identity of the file ---- */
 
 static void describe_tensors(const gguf_file *file, qsa_model_info *info)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open model: the file, what its keys say, its tensors, its tokenizer. Read-only after it was opened; any number of
- * contexts and threads may use it at one time. */
+/* An open model: its file, shape, tensors and tokenizer. Read-only once open; any number of contexts and threads may
+ * use it at once. */
 #ifndef QSA_ENGINE_MODEL_MODEL_H
 #define QSA_ENGINE_MODEL_MODEL_H
 

@@ -34,7 +34,7 @@ static ngram_arrays place(const model_shape *s, size_t tokens, carver *c)
     a.key = carve_floats(c, tokens * wide);
     a.query = carve_floats(c, tokens * wide);
     a.gated = carve_floats(c, tokens * wide);
-    a.normed = a.key; /* whose last reader is the gate */
+    a.normed = a.key; /* the gate is the last reader of key */
     a.conv = a.query;
     a.value = carve_floats(c, tokens * s->embedding);
     return a;

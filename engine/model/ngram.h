@@ -6,7 +6,7 @@
 #include "model/pass.h"
 
 /* Rows of the table for one token: history[0] is the token, history[k] the k-th before it (EOS before the start).
- * out_rows [heads]: the 2-grams' heads, then the 3-grams', ... Anything at or before the last EOS in front of the token
+ * out_rows [heads]: the 2-grams' heads, then the 3-grams', ... Everything at or before the last EOS ahead of the token
  * reads as EOS. */
 void ngram_rows(const ngram_shape *shape, const int32_t *history, int32_t *out_rows);
 

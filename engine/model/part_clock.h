@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of the model the time goes to. At any moment between start and stop one part is on; every moment belongs
- * to exactly one, so the parts add up to the whole. */
+/* Measures how long each part of the model takes. Between start and stop exactly one part is running at any moment, so
+ * the parts add up to the whole. */
 #ifndef QSA_ENGINE_MODEL_PART_CLOCK_H
 #define QSA_ENGINE_MODEL_PART_CLOCK_H
 
@@ -12,10 +12,10 @@ typedef struct part_clock {
     uint64_t since_ns;
 } part_clock;
 
-/* NULL stands for a clock that nobody reads. */
-void part_clock_start(part_clock *clock); /* with QSA_PART_OTHER */
+/* A NULL clock is legal and measures nothing. */
+void part_clock_start(part_clock *clock); /* the first part is QSA_PART_OTHER */
 void part_clock_enter(part_clock *clock, qsa_model_part part);
 void part_clock_stop(part_clock *clock);
-void part_clock_count(part_clock *clock, uint32_t tokens); /* a batch that was run */
+void part_clock_count(part_clock *clock, uint32_t tokens); /* a batch that has run */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A forward pass: what its operations share. They run one after the other from top to bottom (forward.c), each on all
- * workers, and hand arrays on to each other that were carved from one block when the context was created. */
+/* A forward pass: what its operations share. They run one after the other, in the order of forward.c, each on all
+ * workers, and pass data through arrays that are carved from one block when the context is created. */
 #ifndef QSA_ENGINE_MODEL_PASS_H
 #define QSA_ENGINE_MODEL_PASS_H
 
@@ -31,7 +31,7 @@ typedef struct pass {
     const ops_table *ops;
     const qsa_products *products;
     worker_pool *workers;
-    part_clock *clock; /* NULL: nobody takes the time */
+    part_clock *clock; /* NULL: no profile */
 
     /* the batch */
     batch_layout layout;
@@ -41,16 +41,16 @@ typedef struct pass {
 
     /* Arrays of all layers, for a whole chunk; T stands for tokens. */
     float *residual; /* [T][streams][E] */
-    float *x, *y;    /* [T][E]: what a sub-layer reads and what it gives */
-    float *gains;    /* [T][streams]: J n of the hyper-connection that x is from */
+    float *x, *y;    /* [T][E]: input and output of a sub-layer */
+    float *gains;    /* [T][streams]: J n of the hyper-connection that computed x */
     float *ngram;    /* [T][E]: rows of the n-gram table; NULL without */
-    void *blocks;    /* quantised columns of the product that is running */
-    void *scratch;   /* arrays of the sub-layer that is running */
+    void *blocks;    /* quantised columns of the running product */
+    void *scratch;   /* arrays of the running sub-layer */
 } pass;
 
 /* ---- memory ---- */
 
-/* Carves arrays from a block, each at a multiple of 64 bytes. With base NULL it only counts. */
+/* Carves arrays from a block, each at a multiple of 64 bytes. With base NULL it only adds up sizes. */
 typedef struct carver {
     unsigned char *base;
     size_t used;
@@ -75,7 +75,7 @@ static inline size_t larger(size_t a, size_t b)
 
 /* ---- operations ---- */
 
-/* Those operations of ops.h whose units are a batch's: context is a pass, operation an ops_NAME. */
+/* The operations of ops.h whose units belong to a batch: context is a pass, operation an ops_NAME. */
 task_function task_norm, task_squash, task_mix, task_residual, task_unit, task_gates, task_gated_norm, task_route,
     task_swiglu, task_ngram_gate, task_ngram_add, task_gate;
 
@@ -85,7 +85,7 @@ static inline void run_task(const pass *p, task_function *run, const void *opera
     worker_pool_run(p->workers, p, &(task){run, operation, units, grain}, 1);
 }
 
-/* How many rows of dim numbers are worth a thread's while in an operation that takes nanoseconds a number. */
+/* Rows of dim numbers that make a task worth handing to a thread, for operations of about a nanosecond per number. */
 static inline size_t rows_grain(size_t dim)
 {
     enum { NUMBERS = 4096 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products as operations of a pass. */
+/* Matrix products as operations of a pass. */
 #ifndef QSA_ENGINE_MODEL_PRODUCT_H
 #define QSA_ENGINE_MODEL_PRODUCT_H
 
@@ -9,17 +9,17 @@
 
 typedef struct product {
     const qsa_weights *weights;
-    float *y;        /* [count][y_stride], the first weights->rows of each are written */
+    float *y;        /* [count][y_stride]; writes the first weights->rows of each */
     size_t y_stride; /* 0: weights->rows */
 } product;
 
 enum { PRODUCTS_AT_ONCE = 8 };
 
-/* Matrices that multiply the same columns x [count][inner], all at once: at most PRODUCTS_AT_ONCE. */
+/* Multiplies matrices by the same columns x [count][inner], all in one run: at most PRODUCTS_AT_ONCE. */
 void multiply(pass *p, const float *x, size_t count, const product *list, size_t n);
 
-/* x [count][inner] as columns of products of which some need them quantised; x and the columns must outlive those. The
- * quantised ones are in p->blocks, until others are. */
+/* x [count][inner] as columns of products, of which some need them quantised. x and the columns must outlive the
+ * products. The quantised columns are in p->blocks until the next ones are. */
 qsa_columns columns_of(pass *p, const float *x, size_t inner, size_t count, bool is_quantised);
 bool quantises(const qsa_weights *weights);
 

@@ -30,7 +30,7 @@ static qsa_status refuse_key(const char *name, const char *why)
     return engine_fail(QSA_E_FORMAT, "qwen4exp.%s %s", name, why);
 }
 
-/* A required number, 1 .. most. */
+/* A required number in 1 .. most. */
 static qsa_status read_count(const gguf_file *file, const char *name, uint32_t most, uint32_t *out_value)
 {
     uint32_t value = 0;
@@ -82,7 +82,7 @@ static qsa_status read_sizes(const gguf_file *file, model_shape *s)
     return QSA_OK;
 }
 
-/* ---- which layer is what ---- */
+/* ---- kinds of layers ---- */
 
 static qsa_status read_interval(const gguf_file *file, uint32_t *out_interval)
 {
@@ -117,7 +117,8 @@ static qsa_status read_kinds(const gguf_file *file, model_shape *s)
     return QSA_OK;
 }
 
-/* One ratio for all QSA layers. Missing or all zero: today's converters write that, the ratio is the released one. */
+/* One ratio for all QSA layers. If the key is missing or all zero, as today's converters write it, the released ratio
+ * applies. */
 static qsa_status read_ratio(const gguf_file *file, model_shape *s)
 {
     uint32_t ratios[MODEL_MAX_LAYERS] = {0};
@@ -279,7 +280,7 @@ static qsa_status read_ngram_sizes(const gguf_file *file, const model_shape *s, 
     return QSA_OK;
 }
 
-/* Products of a token and a multiplier stay below 2^63, so that any reader's integers hold them. */
+/* Products of a token and a multiplier stay below 2^63, so that they fit the integers of any implementation. */
 static qsa_status check_ngram_numbers(const model_shape *s, const ngram_shape *g)
 {
     const uint64_t most = (UINT64_C(1) << 63) - 1;
@@ -330,7 +331,7 @@ static qsa_status check_architecture(const gguf_file *file)
     return QSA_OK;
 }
 
-/* No key holds the size of the vocabulary: it is the number of rows of the embedding. */
+/* No key has the size of the vocabulary: it is the number of rows of the embedding. */
 static qsa_status read_vocabulary(const gguf_file *file, model_shape *s)
 {
     const gguf_file_tensor *embedding = gguf_file_find(file, "token_embd.weight");

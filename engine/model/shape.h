@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a qwen4exp file's keys say (SPEC section 8), every one checked: all numbers here fit together, and libqsa
- * accepts the QSA shape. */
+/* The shape of a qwen4exp model from its file's keys (SPEC section 8), every one checked: all numbers here are
+ * consistent, and libqsa accepts the QSA shape. */
 #ifndef QSA_ENGINE_MODEL_SHAPE_H
 #define QSA_ENGINE_MODEL_SHAPE_H
 
@@ -8,7 +8,7 @@
 
 #include <qsa/qsa.h>
 
-/* Stated limits of a model beyond libqsa's; a file beyond them is refused by name. */
+/* Limits of a model beyond libqsa's; a file beyond one is refused, and the detail names it. */
 enum {
     MODEL_MAX_LAYERS = 1024,
     MODEL_MAX_WIDTH = 1 << 20, /* of any one dimension but the vocabulary */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A string array of the file as spans; *out_spans is the caller's to free(). */
+/* A string array of the file as spans; the caller frees *out_spans with free(). */
 static qsa_status read_spans(const gguf_file *file, const char *key, text_span **out_spans, size_t *out_n)
 {
     size_t n = 0;

@@ -11,14 +11,14 @@
 
 enum { NAME_BYTES = 128 };
 
-/* What the binding of one file needs; the first failure stays, and every later request returns at once. */
+/* State of binding one file's tensors. The first failure is kept, and every later request returns at once. */
 typedef struct binder {
     const gguf_file *file;
     const model_shape *shape;
     qsa_weight_storage storage;
     model_weights *weights;
     qsa_status status;
-    int layer; /* names below are blk.<layer>.NAME; -1: global */
+    int layer; /* prefix of tensor names: blk.<layer>.NAME; -1: global */
 } binder;
 
 typedef struct tensor_name {
@@ -51,7 +51,7 @@ static void fail(binder *b, qsa_status status, const char *format, ...)
     b->status = engine_fail(status, "%s", line);
 }
 
-/* Memory of the weights, freed with them. */
+/* Memory freed with the weights. */
 static void *own(binder *b, size_t bytes)
 {
     model_weights *w = b->weights;
@@ -274,7 +274,7 @@ static void bind_layer(binder *b, uint32_t layer)
 
 /* ---- the whole ---- */
 
-/* Every row that a hash can name must exist. */
+/* Every row that a hash can select must exist. */
 static void bind_ngram_rows(binder *b)
 {
     const ngram_shape *g = &b->shape->ngram;

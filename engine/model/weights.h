@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a qwen4exp file, found by name, checked by shape (SPEC section 8).
  *
- * Matrices stay in the file's blocks, mapped: they cost no memory. With QSA_WEIGHTS_F32, or of a type that products do
- * not know (ternary ones), they are dequantised once.
- * Vectors, which are read element by element, are f32 always. Shapes in comments: fastest dimension first. data NULL:
- * there is no such matrix. */
+ * Matrices stay in the mapped file and cost no memory. With QSA_WEIGHTS_F32, or if products do not support their type
+ * (ternary ones), they are dequantised once. Vectors are read element by element and always f32. Shapes in comments
+ * have the fastest dimension first. data NULL: there is no such matrix. */
 #ifndef QSA_ENGINE_MODEL_WEIGHTS_H
 #define QSA_ENGINE_MODEL_WEIGHTS_H
 
@@ -14,16 +13,16 @@
 #include <qsa_engine.h>
 
 /* Hyper-connection. norm [streams * E], down {streams * E, low rank}, up {low rank, streams * E}, inject {streams * E,
- * streams}, which the last one, at the end of the model, does not have. */
+ * streams}; the last one, at the end of the model, has no inject. */
 typedef struct hyper_weights {
     const float *norm;
     qsa_weights down, up, inject;
 } hyper_weights;
 
-/* A matrix of each expert. */
+/* A matrix per expert. */
 typedef struct expert_matrices {
-    qsa_weights first; /* that of expert 0 */
-    size_t bytes;      /* from a matrix to the next */
+    qsa_weights first; /* of expert 0 */
+    size_t bytes;      /* from one expert's matrix to the next */
 } expert_matrices;
 
 typedef struct expert_weights {
@@ -63,17 +62,17 @@ typedef struct ngram_weights {
 typedef struct layer_weights {
     hyper_weights hyper_mixer, hyper_experts; /* around the delta net or attention; around the experts */
     expert_weights experts;
-    attention_weights attention; /* of a QSA layer */
-    delta_weights delta;         /* of a delta net */
-    ngram_weights ngram;         /* where the shape says so */
+    attention_weights attention; /* only in a QSA layer */
+    delta_weights delta;         /* only in a delta net */
+    ngram_weights ngram;         /* only in the layers that the shape lists */
 } layer_weights;
 
 typedef struct model_weights {
-    qsa_weights embedding, output; /* {E, V}; the same one if tied */
+    qsa_weights embedding, output; /* {E, V}; the same matrix if tied */
     qsa_weights ngram_rows;        /* {row, rows}; only with n-gram embedding */
     hyper_weights hyper_head;
     layer_weights *layers; /* [layers] */
-    void **owned;          /* dequantised matrices and vectors, convolutions in our order */
+    void **owned;          /* dequantised matrices and vectors, reordered convolutions */
     size_t owned_count;
     uint64_t owned_bytes;
 } model_weights;

@@ -17,17 +17,17 @@
 
 enum { WATCH_NS = 50000, SPINS = 16 };
 
-/* What changes while workers run is on cache lines of its own. */
+/* Data that changes while workers run has cache lines of its own. */
 struct worker_pool {
     uint32_t count;
-    int64_t watch_ns; /* before sleeping */
+    int64_t watch_ns; /* how long to poll before sleeping */
     const void *context;
     const task *tasks;
-    size_t n, grains; /* of all n tasks of the operation */
-    bool stop;        /* these belong to a round: written before it is handed out */
+    size_t n, grains; /* all n tasks of the operation together */
+    bool stop;        /* these belong to a round: written before it starts */
 
-    _Alignas(64) atomic_uint_fast64_t round; /* counts operations; each worker takes part in every one */
-    _Alignas(64) atomic_size_t next;         /* first grain that nobody has taken */
+    _Alignas(64) atomic_uint_fast64_t round; /* counts operations; every worker takes part in each */
+    _Alignas(64) atomic_size_t next;         /* first grain that no thread has taken */
     _Alignas(64) atomic_uint running;        /* workers that have not finished the round */
 
     pthread_mutex_t mutex; /* guards sleeping and waking */
@@ -66,7 +66,7 @@ static bool is_finished(const worker_pool *w, uint64_t unused)
     return atomic_load_explicit(&w->running, memory_order_acquire) == 0;
 }
 
-/* Whether it came true before sleeping is due. */
+/* Spins, then yields in a loop for watch_ns; returns whether the condition became true. */
 static bool watch(const worker_pool *w, bool (*is_true)(const worker_pool *w, uint64_t argument), uint64_t argument)
 {
     for (int i = 0; i < SPINS; i++) {
@@ -107,7 +107,7 @@ static void await_workers(worker_pool *w)
     pthread_mutex_unlock(&w->mutex);
 }
 
-/* Under the mutex, so that no worker falls asleep between looking and sleeping. */
+/* Under the mutex, so that no worker goes to sleep between its last look and its wait. */
 static void hand_out_round(worker_pool *w)
 {
     pthread_mutex_lock(&w->mutex);
@@ -130,7 +130,7 @@ static void finish_round(worker_pool *w)
 
 /* ---- working ---- */
 
-/* Whether it is worth waking others: there are at least two whole grains. */
+/* Whether waking others pays: there are at least two whole grains. */
 static bool is_worth_sharing(const task *tasks, size_t n)
 {
     size_t whole = 0;
@@ -144,14 +144,14 @@ static size_t grains_of(const task *t)
     return (t->units + t->grain - 1) / t->grain;
 }
 
-/* A quarter of a fair share of what is left. */
+/* A quarter of an even share of the remaining grains. */
 static size_t run_length(const worker_pool *w, size_t left)
 {
     const size_t length = left / (4 * (size_t)w->count);
     return length > 0 ? length : 1;
 }
 
-/* Grains [begin, end) of all tasks together. */
+/* Runs grains [begin, end), counted over all tasks. */
 static void run_grains(const worker_pool *w, size_t begin, size_t end)
 {
     for (size_t i = 0; i < w->n && end > 0; i++) {
@@ -181,7 +181,7 @@ static void take_grains(worker_pool *w)
 static void *worker_main(void *argument)
 {
     worker_pool *w = argument;
-    fesetenv(FE_DFL_ENV); /* not that of whoever made the pool */
+    fesetenv(FE_DFL_ENV); /* the default, not the one inherited from the creator */
     for (uint64_t seen = 0;; seen++) {
         await_round(w, seen);
         if (w->stop)

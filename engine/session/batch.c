@@ -37,7 +37,7 @@ static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_
     c->batches++;
     for (size_t i = 0; i < n; i++) {
         ENGINE_TRY(check_item(c, &items[i], i));
-        items[i].session->batch = c->batches; /* a mark only: a batch that fails leaves it */
+        items[i].session->batch = c->batches; /* only a mark, so a failed batch may leave it */
         tokens += items[i].n;
     }
     if (tokens > c->options.chunk) {
@@ -49,15 +49,15 @@ static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_
     return QSA_OK;
 }
 
-/* ---- laying the batch out ---- */
+/* ---- layout of the batch ---- */
 
-/* The token k places before token t of the item: of the item, or of the session before it; EOS before the start. */
+/* The k-th token before token t of the item: from the item, or from the session before it; EOS before the start. */
 static int32_t token_before(const qsa_batch_item *item, uint32_t t, uint32_t k)
 {
     const qsa_session *s = item->session;
     if (k <= t)
         return item->tokens[t - k];
-    const uint64_t back = k - t; /* from the session's end */
+    const uint64_t back = k - t; /* counted from the session's end */
     return back <= s->now->tokens ? s->ids[s->now->tokens - back] : s->context->model->shape.ngram.eos;
 }
 
@@ -72,7 +72,7 @@ static void lay_ngrams(const qsa_context *c, const qsa_batch_item *item, uint32_
     }
 }
 
-/* Columns of the batch in the order of the items; returns how many logits are wanted. */
+/* Assigns the batch's columns in the order of the items; returns how many logits are wanted. */
 static uint32_t lay_out(qsa_context *c, const qsa_batch_item *items, size_t n)
 {
     uint32_t first = 0, wanted = 0;
@@ -102,14 +102,14 @@ static qsa_status check_logits(const float *logits, uint32_t wanted, uint32_t vo
     return QSA_OK;
 }
 
-/* The prepared batch within a step: either everything is committed or nothing has happened. */
+/* Runs the prepared batch within a step: either everything is committed or nothing has changed. */
 static qsa_status run_step(qsa_context *c, size_t n, uint32_t wanted, const float **out_logits)
 {
     qsa_step *step = NULL;
     ENGINE_TRY_LIBRARY(qsa_step_begin(c->cache, c->entries, n, &step));
     qsa_status status = forward_run(c->pass, step, out_logits);
     if (status == QSA_E_NONFINITE) {
-        /* Acts as abort, and tells the lowest of the errors, whichever thread was first. */
+        /* Aborts the step and returns the lowest of the errors, whichever thread came first. */
         status = qsa_step_commit(step, NULL);
         return engine_fail(status, "QSA %s", qsa_error_detail());
     }

@@ -43,9 +43,9 @@ static qsa_status check_options(const qsa_model *model, qsa_context_options *o)
     return QSA_OK;
 }
 
-/* Sequences take whole pages, and two that share one copy it both when both write at one time: as many more as that
- * takes, so that the tokens asked for always fit. One sequence more than sessions: a session that forks another keeps
- * its own until the fork is there. */
+/* Extra capacity, so that the requested tokens always fit: sequences take whole pages, and two that share a page both
+ * copy it if both write at one time. One more sequence than sessions: a session that forks another keeps its own until
+ * the fork exists. */
 static qsa_config cache_config(const qsa_model *model, const qsa_context_options *o)
 {
     qsa_config config = model->shape.qsa;
@@ -92,7 +92,7 @@ static qsa_status allocate_batch(qsa_context *c)
     return QSA_OK;
 }
 
-/* Fills in a context of zeros; what failed half-way is freed by context_free. */
+/* Fills in a zeroed context; after a failure context_free frees what was made. */
 static qsa_status create_parts(qsa_context *c, const qsa_model *model, const qsa_context_options *options)
 {
     c->model = model;
@@ -138,7 +138,7 @@ void context_free(qsa_context *c)
     free(c);
 }
 
-/* ---- what its sessions ask ---- */
+/* ---- checks for sessions ---- */
 
 qsa_status context_check_room(const qsa_context *c, uint64_t tokens)
 {
@@ -157,7 +157,7 @@ size_t context_find_stranger(const qsa_context *c, const int32_t *tokens, size_t
     return i;
 }
 
-/* ---- looking ---- */
+/* ---- information ---- */
 
 void qsa_context_get_stats(const qsa_context *context, qsa_context_stats *out_stats)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of a context: what all its sessions share.
  *
- * The files of this room, from the bottom up; each calls only those before it:
+ * The files of engine/session, bottom up; each calls only those before it:
  *   context   one cache, one forward pass, memory for one batch
  *   places    recurrent states, and the copies of them that a session can go back to
  *   session   one token list; every function that changes one
  *   batch     one forward pass of any mix of sessions
- *   feed      lists of any length, prefix reuse      fill   a made-up depth      saved   a session as a file
- * sampler stands beside them. */
+ *   feed      lists of any length, prefix reuse
+ *   fill      a session of synthetic content, of any depth
+ *   saved     a session as a file
+ * sampler depends on none of them. */
 #ifndef QSA_ENGINE_SESSION_CONTEXT_H
 #define QSA_ENGINE_SESSION_CONTEXT_H
 
@@ -20,7 +22,7 @@ enum { MAX_CHECKPOINTS = 32, DEFAULT_CHECKPOINTS = 8 };
 
 struct qsa_context {
     const qsa_model *model;
-    qsa_context_options options; /* no zeros that stand for something */
+    qsa_context_options options; /* with defaults filled in */
     qsa_config config;           /* without norms */
     qsa_cache *cache;
     forward *pass;
@@ -28,13 +30,13 @@ struct qsa_context {
     part_clock own_clock;
     qsa_tap tap; /* layer NULL: none */
 
-    /* kept by session.c */
+    /* owned by session.c */
     qsa_session *sessions; /* a list, newest first */
     uint32_t session_count;
     uint64_t tokens;      /* the sum of the sessions' tokens, shared ones counted for each; at most options.context */
     uint64_t state_bytes; /* as in qsa_context_stats */
 
-    /* kept by batch.c */
+    /* owned by batch.c */
     uint64_t batches;
     uint64_t visible_tokens; /* as in qsa_context_stats */
 
@@ -46,13 +48,13 @@ struct qsa_context {
     uint32_t *wanted;        /* [chunk] */
 };
 
-/* Frees all but the sessions, of which there are none any more. */
+/* Frees the context. It must have no sessions. */
 void context_free(qsa_context *c);
 
-/* QSA_E_FULL if there is no room for that many tokens more. */
+/* QSA_E_FULL if that many more tokens do not fit. */
 qsa_status context_check_room(const qsa_context *c, uint64_t tokens);
 
-/* The first of n tokens that is not in the vocabulary; n: all are. */
+/* Index of the first of n tokens outside the vocabulary; n: none is. */
 size_t context_find_stranger(const qsa_context *c, const int32_t *tokens, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of any length, chunk by chunk; and wanted lists, of which the longest stored prefix is reused: this session's,
- * or that of another one of the context. */
+/* Feeds lists of any length, chunk by chunk; and brings a session to a wanted list, reusing the longest stored prefix
+ * of it: this session's, or that of another one of the context. */
 #include "base/error.h"
 #include "session/session.h"
 
@@ -9,11 +9,11 @@
 
 /* ---- feeding ---- */
 
-/* Whom to tell after each chunk how many tokens are there. */
+/* Receives the number of tokens fed after each chunk. */
 typedef struct listener {
-    qsa_progress progress; /* NULL: nobody */
+    qsa_progress progress; /* NULL: none */
     void *user;
-    size_t before; /* tokens that were there before the first chunk */
+    size_t before; /* tokens stored before the first chunk */
 } listener;
 
 static bool goes_on(const listener *l, size_t fed)
@@ -54,7 +54,7 @@ qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t 
     return feed_chunks(session, tokens, n, out_logits, &(listener){progress, user, 0});
 }
 
-/* ---- what is there already ---- */
+/* ---- prefix reuse ---- */
 
 typedef struct wanted_list {
     const int32_t *tokens;
@@ -62,11 +62,11 @@ typedef struct wanted_list {
     bool logits; /* of the last token */
 } wanted_list;
 
-/* Where a session could go on from. */
+/* A state from which a session could continue. */
 typedef struct start {
     qsa_session *session;
     const session_state *state; /* NULL: the beginning */
-    uint64_t common;            /* tokens of the list that the session stores */
+    uint64_t common;            /* length of the list's prefix that the session stores */
 } start;
 
 static uint64_t common_tokens(const qsa_session *s, const wanted_list *list)
@@ -78,7 +78,7 @@ static uint64_t common_tokens(const qsa_session *s, const wanted_list *list)
     return common;
 }
 
-/* A state at the list's very end helps only if the logits wanted of it are known. */
+/* A state at the list's end helps only if it has the logits, when they are wanted. */
 static bool is_useful(const session_state *state, const wanted_list *list)
 {
     return state == NULL || state->tokens < list->n || !list->logits || state->has_logits;
@@ -98,7 +98,7 @@ static uint64_t tokens_at(const start *from)
     return from->state == NULL ? 0 : from->state->tokens;
 }
 
-/* The session itself, unless another one spares more work. */
+/* The session's own start, unless another session saves more work. */
 static start find_start(qsa_session *s, const wanted_list *list)
 {
     start best = start_in(s, list);

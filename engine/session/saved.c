@@ -21,7 +21,7 @@ static uint64_t saved_floats(const qsa_context *c, uint64_t has_logits)
     return state_floats(&c->model->shape) + (has_logits ? c->model->shape.vocabulary : 0);
 }
 
-/* The same file with weights dequantised to f32 computes other states, so it has another digest. */
+/* The same file with weights dequantised to f32 computes different states, so it has a different digest. */
 static uint64_t digest_of(const qsa_model *model)
 {
     return gguf_file_digest(model->file) + (uint64_t)model->storage;

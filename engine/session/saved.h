@@ -9,14 +9,14 @@
 #define SAVED_TAG(a, b, c, d) ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
 
 enum {
-    /* Of the layout and of the arithmetic that computed the states: either change makes older files unusable. */
+    /* Version of the layout and of the arithmetic behind the states: a change of either makes older files unusable. */
     SAVED_VERSION = 3,
     SAVED_TAG_HEAD = SAVED_TAG('E', 'N', 'G', 'N'),
     SAVED_TAG_TOKENS = SAVED_TAG('T', 'O', 'K', 'S'),
     SAVED_TAG_SAMPLER = SAVED_TAG('S', 'A', 'M', 'P')
 };
 
-/* Number 0 is the current state; the places follow from 1 on. */
+/* Section 0 is the current state; the places follow from 1 on. */
 static inline uint32_t saved_tag_state(uint32_t number)
 {
     assert(number < 100);

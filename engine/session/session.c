@@ -90,7 +90,7 @@ void qsa_session_close(qsa_session *session)
     session_free(session);
 }
 
-/* Here and not in context.c, which knows nothing of sessions. */
+/* Here and not in context.c, which does not depend on sessions. */
 void qsa_context_destroy(qsa_context *context)
 {
     if (context == NULL)
@@ -100,7 +100,7 @@ void qsa_context_destroy(qsa_context *context)
     context_free(context);
 }
 
-/* ---- looking ---- */
+/* ---- information ---- */
 
 uint64_t qsa_session_tokens(const qsa_session *session)
 {
@@ -172,7 +172,7 @@ void session_keep_place(qsa_session *s)
 
 /* ---- back ---- */
 
-/* One that was never fed has no anchor yet, which only a new sequence has. */
+/* A session that was never fed has no anchor; only a new sequence has none. */
 void session_restore_sequence(qsa_session *s)
 {
     qsa_cache *cache = s->context->cache;
@@ -181,10 +181,10 @@ void session_restore_sequence(qsa_session *s)
         return;
     }
     (void)qsa_seq_close(cache, s->seq);
-    (void)qsa_seq_open(cache, &s->seq); /* takes the place that was just left */
+    (void)qsa_seq_open(cache, &s->seq); /* takes the place just freed */
 }
 
-/* The present state becomes a copy of this one; NULL: that of no tokens. */
+/* The current state becomes a copy of this one; NULL: that of no tokens. */
 static void become(qsa_session *s, const session_state *state)
 {
     if (state != NULL) {
