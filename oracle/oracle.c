@@ -130,7 +130,7 @@ void oracle_cos_sin(const oracle_shape *s, const int32_t triple[3], float *out)
 
 /* ---- number types ---- */
 
-/* To the nearest number with so many significant bits and no finer grid than 2^least, ties to even. */
+/* Rounds to the nearest number with that many significant bits and no grid finer than 2^least, ties to even. */
 static float round_to(float x, int bits, int least)
 {
     int exponent;
@@ -139,8 +139,8 @@ static float round_to(float x, int bits, int least)
     return copysignf((float)ldexp(rint(ldexp(fabs((double)x), -grid)), grid), x);
 }
 
-/* Adding just below half of a bf16's last bit, or just half where that bit is odd, carries into it where x is beyond
- * the middle. By far the most frequent operation: hence bits instead of round_to(x, 8, -133), which is the same. */
+/* Adds just below half of a bf16's last bit, or exactly half where that bit is odd; the carry rounds up where x is past
+ * the midpoint. The same as round_to(x, 8, -133), but in bits, because this is by far the most frequent operation. */
 float oracle_to_bf16(float x)
 {
     uint32_t bits;
@@ -259,7 +259,7 @@ void oracle_index_query(const oracle_shape *s, const float *x, const float *cos_
     free(head);
 }
 
-/* ---- scores and membership (section 4) ---- */
+/* ---- scores and selection (section 4) ---- */
 
 float oracle_score(const oracle_shape *s, const float *index_q, const float *pooled_key)
 {
@@ -278,7 +278,7 @@ typedef struct ranked {
     int32_t number;
 } ranked;
 
-/* The total order of membership: score descending, then number ascending. */
+/* The total order of selection: score descending, then number ascending. */
 static int by_rank(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
@@ -438,7 +438,7 @@ bool oracle_append(oracle_run *run, int n, const oracle_tokens *tokens, oracle_r
     return true;
 }
 
-/* ---- rows (sections 2 and 4) ---- */
+/* ---- selected groups and tokens (sections 2 and 4) ---- */
 
 int oracle_first_group(const oracle_run *run, int t)
 {
@@ -501,9 +501,10 @@ int oracle_row(const oracle_run *run, int t, int32_t *out_row)
     return size;
 }
 
-/* ---- attention over a row (sections 5 and 6) ---- */
+/* ---- attention over the selected tokens (sections 5 and 6) ---- */
 
-/* One head: q and out [dim]; k and v of the head's kv head in token 0, `stride` apart. p has room for the row. */
+/* One head: q and out [dim]; k and v of its kv head for token 0, `stride` floats apart. p has room for all
+ * selected tokens. */
 static void attend_head(int dim, size_t stride, const float *q, const float *k, const float *v, const int32_t *row,
                         int row_size, float *p, float *out)
 {

@@ -2,10 +2,9 @@
 /* The naive second implementation of SPEC.md: arrays and loops, one line per rule, nothing tuned. It shares no code
  * with the library and includes nothing of it; `qsa verify` and the tests compare the two bit by bit.
  *
- * One oracle_run is one layer of one sequence: tokens are appended, every result can be asked for at any time.
- * A token is named by its offset t in the run (0 is the anchor), a group by its number j: tokens rj .. rj+r-1.
- * Compile with -ffp-contract=off. Without memory it aborts.
- */
+ * One oracle_run is one layer of one sequence. Tokens are appended; every result can be computed at any time. A token
+ * is identified by its offset t in the run (0 is the anchor), a group by its number j: tokens rj .. rj+r-1. Compile
+ * with -ffp-contract=off. Out of memory it aborts. */
 #ifndef QSA_ORACLE_ORACLE_H
 #define QSA_ORACLE_ORACLE_H
 
@@ -22,19 +21,19 @@ typedef struct oracle_shape {
     float theta, eps;
     bool index_bf16; /* index profile bf16, otherwise f32 */
     oracle_kv kv_type;
-    bool final_qk; /* q and k enter normed and rotated already (stage cases) */
+    bool final_qk; /* q and k are already normed and rotated (stage cases) */
 
     bool yarn;
     float yarn_factor;
     double yarn_context, yarn_beta_fast, yarn_beta_slow;
-    bool yarn_has_attention_factor; /* the file gives the whole factor */
+    bool yarn_has_attention_factor; /* the file has the whole factor */
     float yarn_attention_factor;
 
     const float *index_q_norm, *index_k_norm; /* [index_dim]: effective weights, not copied */
     const float *q_norm, *k_norm;             /* [head_dim]; unused with final_qk */
 } oracle_shape;
 
-typedef struct oracle_tokens { /* n tokens as the weights gave them */
+typedef struct oracle_tokens { /* n tokens' projections */
     const float *index_q;      /* [n][index_heads][index_dim] */
     const float *raw_key;      /* [n][index_dim] */
     const float *q;            /* [n][q_heads][head_dim]; q, k, v may be NULL together: then there is no attention */
@@ -42,7 +41,7 @@ typedef struct oracle_tokens { /* n tokens as the weights gave them */
     const int32_t *triples;    /* [n][3]: t, h, w; NULL: all three equal the logical position */
 } oracle_tokens;
 
-typedef struct oracle_refusal { /* what was refused: the first token, and of it the first tensor in this order */
+typedef struct oracle_refusal { /* What was refused: the first token, and its first tensor in this order */
     int token;                  /* counted from the first one of the append */
     const char *tensor;         /* triples, index_q, raw_key, q, k, v */
 } oracle_refusal;
@@ -62,8 +61,8 @@ typedef struct oracle_run {
     float *v_stored; /* [n][kv_heads][head_dim] */
 } oracle_run;
 
-/* The run. append computes everything per token and per complete group; on refusal nothing has changed.
- * truncate keeps the first n tokens. */
+/* The run. append computes everything per token and per complete group; if it refuses, nothing has changed. truncate
+ * keeps the first n tokens. */
 void oracle_open(oracle_run *run, const oracle_shape *shape, int64_t anchor, int64_t frame, int window);
 bool oracle_append(oracle_run *run, int n, const oracle_tokens *tokens, oracle_refusal *out_refusal);
 void oracle_truncate(oracle_run *run, int n);
@@ -81,7 +80,7 @@ int oracle_row(const oracle_run *run, int t, int32_t *out_row);
 /* The tokens of any selected groups and the tail of the query at offset t; returns how many. */
 int oracle_row_of(const oracle_shape *shape, int t, const int32_t *groups, int count, int32_t *out_row);
 void oracle_attend(const oracle_run *run, int t, const int32_t *row, int row_size, float *out);
-void oracle_output(const oracle_run *run, int t, float *out); /* over its own row */
+void oracle_output(const oracle_run *run, int t, float *out); /* over its own selected tokens */
 
 /* The parts. */
 float oracle_e2(float x);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same bits whatever the way: second implementation, instruction sets, parts, chunks, neighbours, rebuilt keys. */
+/* Results do not depend on how they are computed: oracle, instruction sets, parts, chunks, neighbours, keys
+ * pooled again. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "console/memory.h"
 #include "verify/checks.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Feeds the case in another way and compares with `expected`. */
+/* Feeds the case with other options and compares with `expected`. */
 static void compare_way(report *r, const char *way, const feed_run *expected, const feed_options *options)
 {
     feed_run found;
@@ -19,7 +20,7 @@ static void compare_way(report *r, const char *way, const feed_run *expected, co
     feed_close(&found);
 }
 
-/* ---- outputs against the second implementation ---- */
+/* ---- outputs against the oracle ---- */
 
 static void compare_outputs(report *r, const feed_run *run, uint32_t first)
 {
@@ -64,7 +65,7 @@ static void set_isa(const char *isa)
         unsetenv("QSA_ISA");
 }
 
-/* Runs the case with one instruction set; a machine or build without it has nothing to compare. */
+/* Runs the case with one instruction set; skipped if the machine or build lacks it. */
 static void compare_isa(report *r, const char *isa, const feed_run *expected, const feed_options *options)
 {
     feed_run found;
@@ -109,7 +110,7 @@ void check_instruction_sets(report *r, bool quick)
 
 /* ---- parts and chunks ---- */
 
-/* Feeds a case at once, in one part, then in every way of the lists; 0 ends them. */
+/* Feeds a case in one step and one part, then with every entry of the lists; 0 ends a list. */
 static void ways_case(report *r, const golden_case *c, const uint32_t *chunks, const uint32_t *parts)
 {
     feed_run expected;
@@ -157,7 +158,8 @@ void check_chunks(report *r, bool quick)
 
 /* ---- neighbours ---- */
 
-/* Two sequences in every step, a third that comes and goes between them, so that their pages lie in disorder. */
+/* Two sequences in every step, and a third that is opened and closed between them, so that their pages are
+ * scattered. */
 static qsa_status feed_among_others(feed_run *run, feed_run *other)
 {
     qsa_seq second, passing = {0};
@@ -205,8 +207,7 @@ void check_neighbours(report *r, bool quick)
 
 /* ---- pooled keys ---- */
 
-/* Keys pooled step by step, the same computed anew from all raw keys by the library, and by the second implementation.
- */
+/* Compares keys pooled step by step with keys pooled again from all raw keys, by the library and by the oracle. */
 static void pooled_case(report *r, const golden_case *c, uint32_t chunk)
 {
     feed_run run;

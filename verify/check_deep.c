@@ -9,14 +9,14 @@
 
 enum { DEEP_TOKENS = 262144, DEEP_CHUNK = 4096, DEEP_STREAM = 110 };
 
-/* The indexer of the released shape over more tokens than a case can hold; attention is as small as it can be. */
+/* The indexer of the released shape over more tokens than a case can hold; attention is as small as possible. */
 typedef struct deep_run {
     golden_case c; /* shape and norm weights; index_q of one query */
     oracle_shape shape;
     feed_run run;
     float *raw_key; /* [DEEP_CHUNK][index_dim] of the tokens being fed */
     float *zeros;   /* [DEEP_CHUNK][head_dim] */
-    float *pooled;  /* [groups][index_dim] by the second implementation */
+    float *pooled;  /* [groups][index_dim] by the oracle */
     float *scores;
     uint32_t tokens; /* fed so far */
 } deep_run;
@@ -53,7 +53,7 @@ static void deep_table(const deep_run *d, uint32_t position, float *out)
     oracle_cos_sin(&d->shape, triple, out);
 }
 
-/* The second implementation's pooled keys of the tokens [first, first + n), both multiples of the ratio. */
+/* The oracle's pooled keys of the tokens [first, first + n), both multiples of the ratio. */
 static void deep_pool(deep_run *d, uint32_t first, uint32_t n)
 {
     const golden_case *c = &d->c;
@@ -65,7 +65,7 @@ static void deep_pool(deep_run *d, uint32_t first, uint32_t n)
     }
 }
 
-/* Feeds n tokens; the output of the last step's tokens is wanted where a selection is. */
+/* Feeds n tokens; the last step computes output if a selection is wanted. */
 static bool deep_feed(deep_run *d, report *r, uint32_t n, uint32_t *out_groups, uint32_t *out_n)
 {
     const golden_case *c = &d->c;
@@ -97,7 +97,7 @@ static bool deep_feed(deep_run *d, report *r, uint32_t n, uint32_t *out_groups, 
     return report_call(r, qsa_step_commit(step, NULL), "commit");
 }
 
-/* Brings the run to `tokens` tokens, a multiple of the ratio, the last one alone, and compares what it chooses. */
+/* Extends the run to `tokens` tokens, a multiple of the ratio, the last one alone, and compares its selection. */
 static bool deep_query(deep_run *d, report *r, uint32_t tokens)
 {
     const golden_case *c = &d->c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Up to 2,051 tokens the sparse row is the dense one, bit for bit; from 2,052 on something is dropped. */
+/* Up to 2,051 tokens sparse attention is dense attention, bit for bit; from 2,052 on some tokens are not selected. */
 #include "console/memory.h"
 #include "verify/checks.h"
 #include "verify/compare.h"
@@ -24,7 +24,7 @@ static bool read_stored(report *r, dense_run *d)
            report_call(r, qsa_seq_read(d->run.cache, d->run.seq, 0, QSA_TENSOR_V, all, d->v), "read v");
 }
 
-/* The query at offset t, against dense attention over all it sees: the library's, and the second implementation's. */
+/* Compares the query at offset t with dense attention over all it sees, by the library and by the oracle. */
 static void compare_dense(report *r, const dense_run *d, uint32_t t, bool with_oracle)
 {
     const golden_case *c = d->run.c;
@@ -45,7 +45,7 @@ static void compare_dense(report *r, const dense_run *d, uint32_t t, bool with_o
     report_same(r, d->run.n_groups[t] == (t + 1) / c->config.ratio, "token %u drops a group below the cut", t);
 }
 
-/* From the cut on a query attends to its budget and its tail, never to more. */
+/* Past the limit a query attends to its budget and its tail, never to more. */
 static void compare_beyond(report *r, const feed_run *run, uint32_t t)
 {
     report_same(r, run->n_groups[t] == run->groups_size, "token %u attends to %u groups", t, run->n_groups[t]);
@@ -54,7 +54,7 @@ static void compare_beyond(report *r, const feed_run *run, uint32_t t)
 static void parity_case(report *r, input_shape shape, int types, uint32_t first, uint32_t n, bool with_oracle)
 {
     golden_case c = random_case(shape, n, 5, types);
-    const uint32_t cut = c.config.budget + c.config.ratio - 1; /* tokens of the longest dense row */
+    const uint32_t cut = c.config.budget + c.config.ratio - 1; /* the most tokens with dense attention */
     dense_run d = {0};
     if (report_call(r, feed_all(&d.run, &c, &(feed_options){.chunk = 512, .parts = 2, .first_output = first}),
                     "feed")) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that are none and positions that do not fit are refused by name, and a refusal changes nothing. */
+/* Numbers that are not finite and positions out of range are refused, the detail says which, and nothing changes. */
 #include "verify/checks.h"
 #include "verify/compare.h"
 #include "verify/inputs.h"
@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- refused numbers ---- */
+/* ---- refused values ---- */
 
 typedef struct bad_value {
-    const char *tensor; /* as error details name it */
+    const char *tensor; /* its name in error details */
     float *number;
     float value;
 } bad_value;

@@ -51,7 +51,7 @@ void check_selected_groups(report *r, bool quick)
 
 enum { TIE_EQUAL, TIE_ZERO, TIE_BLOCKS, TIE_KINDS };
 
-/* Raw keys whose rotated part is zero, so that equal raw keys give equal scores at any position: all equal, all
+/* Raw keys whose rotated part is zero, so that equal raw keys have equal scores at any position: all equal, all
  * opposite to every query (scores of exactly 0), or blocks of ten groups of one of three kinds. */
 static void make_ties(golden_case *c, int kind)
 {
@@ -68,7 +68,7 @@ static void make_ties(golden_case *c, int kind)
         c->index_q_norm[d] = c->index_k_norm[d] = 1;
 }
 
-/* With all scores equal the oldest groups win. */
+/* With all scores equal the oldest groups are selected. */
 static void compare_oldest(report *r, const golden_case *c)
 {
     feed_run run;
@@ -85,7 +85,7 @@ static void compare_oldest(report *r, const golden_case *c)
     feed_close(&run);
 }
 
-/* Few distinct scores, so that the edge of the budget lies inside a block of equal ones. */
+/* Few distinct scores, so that the budget ends inside a block of equal ones. */
 static void compare_best(report *r, uint32_t n, uint32_t k, uint32_t distinct)
 {
     float *scores = memory_new(n, sizeof *scores);
@@ -118,9 +118,9 @@ void check_equal_scores(report *r, bool quick)
             compare_best(r, counts[i], 512, distinct);
 }
 
-/* ---- rows ---- */
+/* ---- selected tokens ---- */
 
-/* SPEC section 2: 4 * min(512, g) + n mod 4 tokens, strictly ascending, the last one n - 1 only if it is chosen. */
+/* SPEC section 2: 4 * min(512, g) + n mod 4 tokens, strictly ascending; token n - 1 is last only if it is selected. */
 static void compare_row(report *r, const feed_run *run, const oracle_shape *shape, uint32_t t, uint32_t *row,
                         int32_t *expected)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots: a sequence that was saved and restored, beside another one, goes on as if nothing had happened; bytes that
- * are not what was written are refused and leave everything as it was. */
+/* A sequence that was saved and restored beside another one continues with the same bits. Damaged bytes are refused and
+ * change nothing. */
 #include "console/memory.h"
 #include "verify/checks.h"
 #include "verify/compare.h"
@@ -55,7 +55,7 @@ static qsa_status restore(feed_run *run, bytes *from, qsa_snapshot *out)
     return qsa_snapshot_read(run->cache, MODEL_DIGEST, &reader, out);
 }
 
-/* Damaged bytes beside a live sequence. */
+/* Damaged bytes, read while a sequence is open. */
 static void refuse_damage(report *r, feed_run *run, bytes *saved)
 {
     const uint64_t before = digest_of(r, run), free_tokens = qsa_cache_free_tokens(run->cache);
@@ -77,7 +77,7 @@ static void refuse_damage(report *r, feed_run *run, bytes *saved)
     report_call(r, qsa_cache_check(run->cache), "check after damaged snapshots");
 }
 
-/* Restored into a cache that holds another sequence, saved again, fed on. */
+/* Restores into a cache that holds another sequence, saves again, continues. */
 static void restore_case(report *r, const feed_run *expected, bytes *saved)
 {
     const golden_case *c = expected->c;

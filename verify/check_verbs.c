@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* After any verb the results are those of a sequence that never saw it. */
+/* After any verb the results are those of a sequence fed without it. */
 #include "verify/checks.h"
 #include "verify/compare.h"
 #include "verify/inputs.h"
@@ -8,7 +8,7 @@
 
 /* ---- rewind ---- */
 
-/* Back to `kept` tokens, inside a group or not, and on again. */
+/* Rewinds to `kept` tokens, inside a group or not, and feeds the rest again. */
 static void rewind_and_on(report *r, const feed_run *expected, feed_run *run, uint32_t kept)
 {
     const golden_case *c = run->c;
@@ -55,7 +55,7 @@ static golden_case rest_of(const golden_case *c, uint32_t first)
     return rest;
 }
 
-/* After an eviction the run is one that began at the new anchor, also where groups are cut anew. */
+/* After an eviction the run equals one that began at the new anchor, also where groups are cut anew. */
 static void evict_case(report *r, const golden_case *c, uint32_t evicted)
 {
     const golden_case rest = rest_of(c, evicted);
@@ -76,7 +76,7 @@ static void evict_case(report *r, const golden_case *c, uint32_t evicted)
     feed_close(&run);
 }
 
-/* Two branches of one run, which share pages: both go on as if alone. */
+/* Two branches of one run share pages: each continues as if alone. */
 static void fork_case(report *r, const feed_run *expected, bool copies)
 {
     const golden_case *c = expected->c;
@@ -99,7 +99,7 @@ static void fork_case(report *r, const feed_run *expected, bool copies)
     feed_close(&run);
 }
 
-/* Every position and the frame move together: the results are those of the run that stayed. */
+/* Shifts every position and the frame together: the results do not change. */
 static void shift_case(report *r, const feed_run *expected, int64_t delta)
 {
     golden_case moved = *expected->c;
@@ -116,7 +116,7 @@ static void shift_case(report *r, const feed_run *expected, int64_t delta)
     feed_close(&run);
 }
 
-/* A window moves by each query's own position, so that chunks cannot matter. */
+/* A window moves with each query's own position, so chunks do not matter. */
 static void window_case(report *r, const golden_case *c, uint32_t window)
 {
     static const uint32_t chunks[] = {1, 7, 64};

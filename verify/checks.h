@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of `qsa verify`; suite.c has the table of them. A check compares, on this machine, what the library gives
- * with what it must give. quick: fewer and shorter cases. */
+/* The checks of `qsa verify`; suite.c has their table. A check compares the library's results on this machine with the
+ * expected ones. quick: fewer and shorter cases. */
 #ifndef QSA_VERIFY_CHECKS_H
 #define QSA_VERIFY_CHECKS_H
 

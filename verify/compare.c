@@ -27,7 +27,7 @@ void compare_runs(report *r, const char *way, const feed_run *expected, const fe
 {
     compare_results(r, way, expected, found, first);
     const uint64_t differences = r->differences, a = digest_of(r, expected), b = digest_of(r, found);
-    if (r->differences == differences) /* both have one */
+    if (r->differences == differences) /* both runs have a digest */
         report_same(r, a == b, "%s: the stored state differs", way);
 }
 

@@ -71,11 +71,11 @@ void feed_close(feed_run *run)
 
 /* ---- one step ---- */
 
-/* The step's tensors, gathered from the pieces, tokens in order. */
+/* The step's tensors, copied from its pieces, tokens in order. */
 typedef struct step_memory {
     uint32_t tokens;
     size_t q, kv, index_q, raw_key; /* numbers per token */
-    float *numbers;                 /* of all five tensors, which follow */
+    float *numbers;                 /* of all five tensors below */
     float *q_rows, *k_rows, *v_rows, *index_q_rows, *raw_key_rows;
     float *output;
     qsa_entry *entries;
@@ -145,11 +145,11 @@ static qsa_status run_layer(qsa_step *step, const step_memory *m, uint32_t parts
     qsa_status status = qsa_layer_begin(step, 0, &m->tensors, &out);
     for (uint32_t phase = 0; status == QSA_OK && phase < QSA_PHASES; phase++)
         for (uint32_t part = 0; status == QSA_OK && part < parts; part++)
-            status = qsa_layer_phase(step, phase, parts - 1 - part, parts); /* any order will do */
+            status = qsa_layer_phase(step, phase, parts - 1 - part, parts); /* in reverse: any order is allowed */
     return status;
 }
 
-/* Groups of the sequence that a window has dropped already. */
+/* Groups that the sequence's window has already dropped. */
 static uint32_t groups_gone(const qsa_cache *cache, const feed_piece *p)
 {
     qsa_seq_info info;

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Above this a file asks for more than any recorded case needs: 1 GiB per tensor. */
+/* A limit above any recorded case: 1 GiB per tensor. */
 #define ELEMENTS_MAX ((uint64_t)1 << 28)
 
-/* How the values of a stream become inputs. The factor is 1 where nothing but the scale applies. */
+/* How the values of a stream become inputs. The factor is 1 if only the scale applies. */
 typedef struct recipe {
-    float factor, scale, odd_scale; /* odd_scale: for rows of odd offset */
+    float factor, scale, odd_scale; /* odd_scale: for odd rows */
     bool to_bf16;
 } recipe;
 
@@ -114,7 +114,7 @@ static float *allocate(uint64_t rows, uint64_t row_size, golden_error *error)
     return numbers;
 }
 
-/* [rows][row_size], from the stream that the key names. */
+/* [rows][row_size], from the stream of that key. */
 static float *read_stream(const golden_record *record, const char *key, uint64_t rows, uint64_t row_size, recipe r,
                           golden_error *error)
 {
@@ -131,7 +131,7 @@ static float *read_stream(const golden_record *record, const char *key, uint64_t
     return numbers;
 }
 
-/* Effective norm weights: 1 + value * scale, the product rounded to bf16 first where the recipe says so. */
+/* Effective norm weights: 1 + value * scale; the recipe may round the product to bf16 first. */
 static float *read_norm(const golden_record *record, const char *key, uint32_t dim, recipe r, golden_error *error)
 {
     float *weights = read_stream(record, key, 1, dim, r, error);

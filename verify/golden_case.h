@@ -1,9 +1,8 @@
 /* The inputs of a recorded case: what an implementation is fed before its results are compared.
  *
- * A stage case (a file of kind stage or ties) gives q, k and v as they enter the attention, already normed and
- * rotated; a ties case has none. A path case (a record of canonical.txt) gives the projections. Everything else is
- * the same for both: shape, run, index inputs, norm weights, the queries whose results are recorded.
- */
+ * A stage case (a file of kind stage or ties) has q, k and v as attention reads them, normed and rotated; a ties case
+ * has none of them. A path case (a record of canonical.txt) has the projections. Everything else is the same for both:
+ * shape, run, index inputs, norm weights, the queries whose results are recorded. */
 #ifndef QSA_VERIFY_GOLDEN_CASE_H
 #define QSA_VERIFY_GOLDEN_CASE_H
 

@@ -15,8 +15,8 @@
  * - Files are taken for hostile. Whatever the bytes are, reading returns a file or an error that names the line.
  * - A golden_error keeps the first error it is given. Start with {{0}}, read as many values as you need, look at
  *   text[0] once. A getter that fails returns 0 or NULL.
- * - Everything returned by pointer belongs to the golden_file and lives until golden_free().
- */
+ * - Everything returned by pointer belongs to the golden_file and lives until
+ * golden_free(). */
 #ifndef QSA_VERIFY_GOLDEN_FILE_H
 #define QSA_VERIFY_GOLDEN_FILE_H
 
@@ -46,10 +46,10 @@ typedef struct golden_tensor {
 typedef struct golden_record golden_record;
 typedef struct golden_file golden_file;
 
-/* Reads a whole file. NULL, with the error `PATH: line N: what is wrong`, where it is not one. */
+/* Reads a whole file. NULL, with the error `PATH: line N: what is wrong`, if it is not valid. */
 golden_file *golden_read(const char *path, golden_error *error);
 
-/* The same for bytes in memory, which are copied; `name` takes the place of the path in errors. */
+/* The same for bytes in memory, which are copied; errors show `name` instead of a path. */
 golden_file *golden_parse(const char *bytes, size_t size_bytes, const char *name, golden_error *error);
 
 void golden_free(golden_file *file); /* NULL is legal */
@@ -63,8 +63,8 @@ const char *golden_kind(const golden_file *file);                             /*
 const char *golden_record_type(const golden_record *record);
 const char *golden_record_name(const golden_record *record);
 
-/* Words. `index` counts from 0 after the key. golden_words: how many there are, 0 also where the key is missing.
- * golden_is: the key has exactly this one word. */
+/* Words. `index` counts from 0 after the key. golden_words: their number, 0 if the key is missing. golden_is: whether
+ * the key has exactly this one word. */
 bool golden_has(const golden_record *record, const char *key);
 bool golden_is(const golden_record *record, const char *key, const char *word);
 size_t golden_words(const golden_record *record, const char *key);
@@ -79,10 +79,10 @@ uint64_t golden_hex(const golden_record *record, const char *key, size_t index,
 int64_t golden_integer_within(const golden_record *record, const char *key, size_t index, int64_t least, int64_t most,
                               golden_error *error);
 
-/* Text, unescaped; may hold NUL bytes, and one more stands behind the last byte. */
+/* Text, unescaped; may hold NUL bytes, and another NUL follows the last byte. */
 const char *golden_text(const golden_record *record, const char *key, size_t *out_size_bytes, golden_error *error);
 
-/* Tensors. golden_floats and golden_integers give the numbers of a tensor (f32 or bf16; i32) of exactly `count`. */
+/* Tensors. golden_floats and golden_integers return the numbers of a tensor (f32 or bf16; i32) of exactly `count`. */
 const golden_tensor *golden_find_tensor(const golden_record *record, const char *name, golden_error *error);
 const float *golden_floats(const golden_record *record, const char *name, size_t count, golden_error *error);
 const int32_t *golden_integers(const golden_record *record, const char *name, size_t count, golden_error *error);

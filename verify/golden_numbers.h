@@ -1,4 +1,4 @@
-/* The number generator that golden data take their inputs from, and the hash that stands for exact bits. */
+/* The generator of the inputs of golden data, and the hash that records exact bits. */
 #ifndef QSA_VERIFY_GOLDEN_NUMBERS_H
 #define QSA_VERIFY_GOLDEN_NUMBERS_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Value k of a stream, and the bits behind it. */
+/* Value k of a stream, and its bits. */
 static inline uint64_t golden_bits64(uint64_t stream, uint64_t k)
 {
     return value_bits(stream, k);
@@ -19,7 +19,7 @@ static inline float golden_value(uint64_t stream, uint64_t k)
     return value_at(stream, k);
 }
 
-/* To the nearest bf16, ties to even. x finite and not so large that it would round to infinity. */
+/* To the nearest bf16, ties to even. x is finite and does not round to infinity. */
 static inline float golden_to_bf16(float x)
 {
     uint32_t bits;

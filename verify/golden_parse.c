@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the bytes of a golden file to its records. */
+/* Parses the bytes of a golden file into records. */
 #include "verify/golden_records.h"
 #include "verify/golden_words.h"
 
@@ -8,12 +8,12 @@
 
 typedef struct parser {
     golden_file *file;
-    char *next, *end; /* the bytes not read yet */
-    size_t line;      /* number of the line read last */
+    char *next, *end; /* the unread bytes */
+    size_t line;      /* number of the last line read */
     golden_error *error;
 } parser;
 
-/* Always false. `which` names the thing, or is empty. */
+/* Sets an error and returns false. `which` is the item at fault, or empty. */
 static bool parse_fail_at(size_t line, parser *p, const char *what, const char *which)
 {
     golden_fail(p->error, "%s: line %zu: %s%s%.60s%s", p->file->name, line, what, which[0] ? ": '" : "", which,
@@ -61,7 +61,7 @@ static bool next_line(parser *p, char **out_line)
     return true;
 }
 
-/* Cuts the first word off; *rest is NULL behind the last one. An empty word means a space too many. */
+/* Cuts off the first word; *rest is NULL after the last one. An empty word means an extra space. */
 static char *cut_word(char **rest)
 {
     char *word = *rest;
@@ -140,7 +140,7 @@ static bool tensor_type(const char *word, golden_type *out)
     return false;
 }
 
-/* The dims. A number takes at least two bytes with its separator, which bounds what an honest file can announce. */
+/* The dims. Every number takes at least two bytes with its separator, which limits the count that a file may claim. */
 static bool tensor_shape(parser *p, golden_tensor *tensor, char *rest, const char *name)
 {
     size_t most = (size_t)(p->end - p->next) / 2;
@@ -223,7 +223,7 @@ static bool add_record(parser *p, const char *type, const char *name)
     return true;
 }
 
-/* Takes the entry over, whether it can be added or not. */
+/* Owns the entry from here on, even if adding it fails. */
 static bool add_entry(parser *p, golden_entry *entry)
 {
     golden_record *record = &p->file->records[p->file->count - 1];

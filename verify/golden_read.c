@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Golden files: from disk or memory to records, and the records of a file. */
+/* Opens golden files, from disk or memory, and returns their records. */
 #include "verify/golden_records.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes `bytes` over. */
+/* Owns `bytes` from here on. */
 static golden_file *parse_owned(char *bytes, size_t size, const char *name, golden_error *error)
 {
     golden_file *file = calloc(1, sizeof *file);
@@ -41,7 +41,7 @@ golden_file *golden_parse(const char *bytes, size_t size_bytes, const char *name
     return parse_owned(copy, size_bytes, name, error);
 }
 
-/* Reads to the end without asking for the size first, so that pipes work as well. */
+/* Reads to the end instead of asking for the size first, so that pipes work too. */
 static char *read_all(FILE *stream, const char *path, size_t *out_size, golden_error *error)
 {
     char *bytes = NULL;

@@ -33,11 +33,11 @@ struct golden_file {
     char *bytes;
     golden_record *records; /* the header first */
     size_t count, capacity;
-    bool has_records; /* `case` and `piece` begin one */
+    bool has_records; /* `case` and `piece` begin a record */
 };
 
-/* Cuts the bytes [bytes, bytes + size), which the file owns, into its records. False with the error set: then the file
- * holds what was read so far, to be freed. */
+/* Parses [bytes, bytes + size), which the file owns, into records. False with the error set: the file then holds what
+ * was read so far and must be freed. */
 bool golden_parse_bytes(golden_file *file, size_t size, golden_error *error);
 
 /* The entry of that name, or NULL. */

@@ -30,7 +30,7 @@ bool golden_parse_hex(const char *word, size_t least_digits, size_t most_digits,
 bool golden_parse_integer(const char *word, int64_t *out)
 {
     if (word[0] != '-' && (word[0] < '0' || word[0] > '9'))
-        return false; /* strtoll would take spaces and a plus sign */
+        return false; /* strtoll would accept spaces and a plus sign */
     char *stop;
     errno = 0;
     *out = strtoll(word, &stop, 10);

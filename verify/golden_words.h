@@ -10,7 +10,7 @@
 /* The value of a hexadecimal digit, -1 for any other character. */
 int golden_hex_digit(char c);
 
-/* The whole word must be the number, without a sign that is not needed. False if it is not. */
+/* The whole word must be the number, without a superfluous sign. False if it is not. */
 bool golden_parse_hex(const char *word, size_t least_digits, size_t most_digits, uint64_t *out);
 bool golden_parse_integer(const char *word, int64_t *out);
 bool golden_parse_number(const char *word, double *out); /* finite; 2^N, |N| <= 1000, too */

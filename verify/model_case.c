@@ -40,7 +40,7 @@ static bool exists(const char *path)
     return file != NULL;
 }
 
-/* The file that the key `file` names; else NAME-f32.gguf; else NAME-bf16.gguf. A bf16 replay takes NAME-bf16.gguf. */
+/* The file of the key `file`; else NAME-f32.gguf; else NAME-bf16.gguf. A bf16 replay takes NAME-bf16.gguf. */
 static char *model_path(model_case *m, const golden_folder *folder, const char *file, bool bf16)
 {
     if (golden_has(m->header, "file")) {
@@ -73,7 +73,7 @@ static bool open_model(model_case *m, const golden_folder *folder, const char *f
 
 /* ---- sequences ---- */
 
-/* Without the tensor qsa_position it is the last token of the prompt. */
+/* Without the tensor qsa_position: the last token of the prompt. */
 static void read_points(model_case *m, sequence *s)
 {
     char name[MODEL_CASE_NAME_BYTES];

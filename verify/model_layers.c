@@ -8,11 +8,11 @@
 
 static const double LAYER_TOLERANCE = 3e-4;
 
-/* A token of the batch that is being computed. */
+/* A token of the batch being computed. */
 typedef struct tapped {
     model_case *m;
     const sequence *s;
-    uint32_t layer, token, offset; /* in the model, in the batch, in the run */
+    uint32_t layer, token, offset; /* layer of the model, index in the batch, offset in the run */
     const qsa_norm_weights *norms;
     const qsa_tensors *tensors;
     const qsa_output *output;
@@ -29,7 +29,7 @@ static void compare_selection(const tapped *t)
     golden_ragged recorded = golden_find_ragged(m->header, name, rows, &m->error);
     const int32_t *fragile = golden_integers(m->header, layer_name(t->s, t->layer, "fragile", name), rows, &m->error);
     if (m->error.text[0])
-        return; /* said at the end of the batch */
+        return; /* reported at the end of the batch */
     uint32_t *groups = memory_new(m->info.qsa.budget / m->info.qsa.ratio, sizeof *groups), n;
     if (report_call(m->r, qsa_step_selection(t->step, t->token, groups, &n), "selection") && !fragile[t->offset])
         report_numbers(m->r, layer_name(t->s, t->layer, "selected, token", name), t->offset,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A case computed with the library's functions on plain arrays, stage by stage: what a step does inside, laid open. */
+/* A case computed with the library's functions on plain arrays, stage by stage: the inside of a step. */
 #ifndef QSA_VERIFY_PLAIN_H
 #define QSA_VERIFY_PLAIN_H
 
@@ -15,7 +15,7 @@ typedef struct plain_run {
     float *pooled;  /* [n / ratio][index_dim] */
 } plain_run;
 
-/* run is to be closed whatever the status. */
+/* Close run whatever the status. */
 qsa_status plain_open(plain_run *run, const golden_case *c);
 void plain_close(plain_run *run);
 
@@ -25,11 +25,11 @@ qsa_status plain_candidates(const plain_run *run, uint32_t t, uint32_t *out_firs
 /* Their scores. out has room for n / ratio. */
 qsa_status plain_scores(const plain_run *run, uint32_t t, float *out);
 
-/* Membership and row of the query; out_groups has room for budget / ratio, out_row for budget + ratio. */
+/* Selected groups and tokens of the query; out_groups has room for budget / ratio, out_row for budget + ratio. */
 qsa_status plain_row(const plain_run *run, uint32_t t, uint32_t *out_groups, uint32_t *out_n_groups, uint32_t *out_row,
                      uint32_t *out_n);
 
-/* Attention of the query over a row, where q, k and v of the case are final. out [q_heads][head_dim]. */
+/* Attention of the query over selected tokens; q, k and v of the case are final. out [q_heads][head_dim]. */
 qsa_status plain_output(const plain_run *run, uint32_t t, const uint32_t *row, uint32_t n, float *out);
 
 #endif

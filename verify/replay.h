@@ -12,7 +12,7 @@ typedef struct golden_folder {
     size_t count;
 } golden_folder;
 
-/* Replays the file at folder->path/file, read already. */
+/* Replays the file at folder->path/file, which has been read. */
 typedef void replay_function(const golden_folder *folder, const char *file, const golden_file *golden, report *r);
 
 replay_function replay_stage;     /* kinds stage and ties */
@@ -21,13 +21,13 @@ replay_function replay_canonical; /* kind canonical */
 replay_function replay_model;     /* kind model; needs the engine */
 replay_function replay_tokenizer; /* kind tokenizer; needs the engine */
 
-/* The path of `name` in the folder of `file`, with a suffix. Free with free(). */
+/* The path of `name` in the folder of `file`, plus a suffix. Free with free(). */
 char *replay_sibling(const golden_folder *folder, const char *file, const char *name, const char *suffix);
 
-/* The golden error, if there is one, is a difference. True if there is none. */
+/* Records the golden error, if set, as a difference. True if it is not set. */
 bool replay_readable(const golden_error *error, report *r);
 
-/* Recorded frequencies and attention factor of a header against those of a rotary table. */
+/* Compares a header's recorded frequencies and attention factor with those of a rotary table. */
 void replay_frequencies(const golden_record *header, const qsa_rotary *rotary, report *r);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* canonical.txt: hashes of the exact bits of every stage. They are compared in the order of the computation, so that
- * the first that differs names the stage at fault. */
+/* canonical.txt: hashes of the exact bits of every stage, compared in the order of the computation, so that the first
+ * difference identifies the stage at fault. */
 #include "console/memory.h"
 #include "verify/feed.h"
 #include "verify/golden_numbers.h"
@@ -31,7 +31,7 @@ static void compare_hash(const canonical *k, const char *stage, uint64_t found)
                     golden_record_name(k->record), k->way, stage, recorded, found);
 }
 
-/* ---- what the functions on plain arrays give ---- */
+/* ---- results of the functions on plain arrays ---- */
 
 static uint64_t hash_table(const plain_run *p)
 {
@@ -69,7 +69,7 @@ static qsa_status add_query(const plain_run *p, uint32_t t, float *scores, uint3
     return status;
 }
 
-/* Scores, rows and, where q, k and v are final, outputs of all recorded queries. */
+/* Scores, selections and, where q, k and v are final, outputs of all recorded queries. */
 static void compare_queries(const canonical *k)
 {
     const golden_case *c = k->c;
@@ -132,7 +132,7 @@ static void compare_main_q(const canonical *k)
     free(q);
 }
 
-/* ---- what the cache gives ---- */
+/* ---- results of the cache ---- */
 
 static void compare_stored(const canonical *k, const feed_run *run, const char *stage, qsa_tensor tensor, uint64_t rows,
                            size_t width)
@@ -166,7 +166,7 @@ static void compare_fed_queries(const canonical *k, const feed_run *run)
     free(row);
 }
 
-/* Feeds the case in one way. A window drops what it passes, so what is stored is looked at without one. */
+/* Feeds the case with one set of options. A window drops old tokens, so stored data is compared without one. */
 static void compare_way(canonical *k, const char *way, const feed_options *options)
 {
     const golden_case *c = k->c;
@@ -195,7 +195,7 @@ static void compare_fed(canonical *k)
         compare_way(k, ", without its window", &(feed_options){.first_output = c->n, .no_window = true});
     compare_way(k, ", from a cache", &(feed_options){.parts = 2, .first_output = first});
     if (c->n > 1000)
-        return; /* the released shape: once is long enough */
+        return; /* the released shape: once takes long enough */
     compare_way(k, ", in chunks of 1", &(feed_options){.chunk = 1, .parts = 3});
     compare_way(k, ", in chunks of 64", &(feed_options){.chunk = 64, .parts = 8});
 }
@@ -222,7 +222,7 @@ static void stage_record(const golden_folder *folder, const char *file, const go
     golden_case c;
     golden_error error = {{0}};
     const char *name = golden_word(record, "file", 0, &error);
-    char *path = name ? replay_sibling(folder, file, name, "") : NULL; /* beside the file that holds the record */
+    char *path = name ? replay_sibling(folder, file, name, "") : NULL; /* beside the file with the record */
     golden_file *stage = path ? golden_read(path, &error) : NULL;
     if (stage && golden_case_from_stage(golden_header(stage), &c, &error)) {
         canonical k = {.record = record, .c = &c, .way = "", .r = r};

@@ -78,7 +78,7 @@ static bool has_suffix(const char *name, const char *suffix)
     return length >= end && strcmp(name + length - end, suffix) == 0;
 }
 
-/* Whether the first line says that this is a file of the format. */
+/* Whether the first line identifies a golden file. */
 static bool is_golden(const char *path)
 {
     char line[16] = "";
@@ -143,7 +143,7 @@ static bool replay_files(const golden_folder *folder)
         if (is_golden(path)) {
             replay_file(folder, folder->files[i], path, &total);
             files++;
-        } else if (!has_suffix(folder->files[i], ".gguf")) { /* models belong to their cases */
+        } else if (!has_suffix(folder->files[i], ".gguf")) { /* models are read by their cases */
             printf("%-34s ignored: not in the golden format\n", folder->files[i]);
         }
         free(path);

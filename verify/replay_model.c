@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole models: logits, greedy tokens, selections, and what crosses into libqsa, within the tolerances of the golden
+/* Whole models: logits, greedy tokens, selections, and the data passed to libqsa, within the tolerances of the golden
  * README. All sequences of a case run in one batch. */
 #include "console/device_option.h"
 #include "console/memory.h"
@@ -99,7 +99,7 @@ static void compare_next(model_case *m, sequence *s, float *logits)
         compare_text(m, s);
 }
 
-/* All sequences in one batch, with the logits of all their tokens. */
+/* Runs all sequences in one batch, with the logits of all their tokens. */
 static void run_batch(model_case *m)
 {
     qsa_batch_item items[MODEL_CASE_SEQUENCES];
@@ -123,7 +123,7 @@ static void run_batch(model_case *m)
     model_case_readable(m);
 }
 
-/* ---- bf16: no tolerance is meaningful, but the selections follow exactly from the recorded index inputs ---- */
+/* ---- bf16: no tolerance is meaningful, but the recorded index inputs determine the selections exactly ---- */
 
 static void replay_index(model_case *m, uint32_t layer, const qsa_norm_weights *norms)
 {
@@ -139,7 +139,7 @@ static void replay_index(model_case *m, uint32_t layer, const qsa_norm_weights *
         return;
     golden_case c = {.final_qkv = true, .config = m->info.qsa, .n = n};
     c.config.layers = 1;
-    c.index_q = (float *)index_q; /* only read, as all that follow */
+    c.index_q = (float *)index_q; /* read-only, like all below */
     c.raw_key = (float *)raw_key;
     c.index_q_norm = (float *)norms->index_q;
     c.index_k_norm = (float *)norms->index_k;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rope files: frequencies, cos and sin that the reference recorded. */
+/* Rope files: recorded frequencies, cos and sin. */
 #include "verify/golden_numbers.h"
 #include "verify/replay.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stage and ties files: what the reference recorded, within the tolerances of the golden README. Selections are
- * compared twice, exactly: from the functions on plain arrays and from a cache. */
+/* Stage and ties files: the reference's results, within the tolerances of the golden README. Selections are compared
+ * exactly, twice: from the functions on plain arrays and from a cache. */
 #include "console/memory.h"
 #include "verify/feed.h"
 #include "verify/plain.h"
@@ -72,7 +72,7 @@ static void compare_views(stage *s)
 
 /* ---- numbers ---- */
 
-/* f32: within 4e-6. bf16: equal, but for a neighbouring bf16, which is counted. */
+/* f32: within 4e-6. bf16: equal, or off by one bf16, which is counted. */
 static void compare_keys(stage *s, const char *what, uint64_t where, const float *expected, const float *found,
                          size_t n, uint64_t *neighbours)
 {
@@ -114,7 +114,7 @@ static void compare_pooled(stage *s)
     few_neighbours(s, "pooled keys", neighbours, count * dim);
 }
 
-/* Offsets of the positions in a tensor; NULL after saying what is wrong. Free with free(). */
+/* A tensor of positions as offsets; NULL after reporting an error. Free with free(). */
 static uint32_t *offsets(stage *s, const char *name, size_t *out_count)
 {
     const golden_tensor *positions = golden_find_tensor(s->header, name, &s->error);
@@ -152,7 +152,7 @@ static void compare_index_q(stage *s)
     free(token);
 }
 
-/* Relative to the largest score of the file; in bf16 one value of 200 may be 1e-3 off. */
+/* Relative to the file's largest score; in bf16 one value in 200 may be off by 1e-3. */
 static void compare_scores(stage *s)
 {
     size_t count = 0;
@@ -222,7 +222,7 @@ static void compare_all(stage *s)
 {
     compare_rows(s);
     if (!s->c.has_attention)
-        return; /* a ties file holds nothing else */
+        return; /* a ties file has nothing else */
     compare_views(s);
     replay_frequencies(s->header, &s->plain.rotary, s->r);
     compare_pooled(s);

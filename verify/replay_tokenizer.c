@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokenizer cases, with the tokenizer of the first model file in the folder: text to tokens with special tokens
- * recognised and as text, tokens back to bytes. */
+/* Tokenizer cases, with the tokenizer of the folder's first model file: text to tokens, with special tokens recognised
+ * and as plain text, and tokens back to bytes. */
 #include "console/memory.h"
 #include "console/utf8.h"
 #include "verify/replay.h"
@@ -37,7 +37,7 @@ static qsa_model *open_model(const golden_folder *folder, report *r)
     return model;
 }
 
-/* The words of a key as tokens; free with free(). */
+/* The words of a key as tokens. Free with free(). */
 static int32_t *read_tokens(const golden_record *record, const char *key, size_t *out_n, golden_error *error)
 {
     *out_n = golden_words(record, key);
@@ -65,7 +65,7 @@ static void compare_encoding(const qsa_model *model, const golden_record *record
     free(found);
 }
 
-/* The bytes of the tokens of key `ids`; NULL after saying what is wrong. Free with free(). */
+/* The bytes of the tokens of key `ids`; NULL after reporting an error. Free with free(). */
 static char *decode(const qsa_model *model, const golden_record *record, size_t *out_n, report *r)
 {
     golden_error error = {{0}};
@@ -118,7 +118,7 @@ static void replay_text(const qsa_model *model, const golden_record *record, rep
     free(bytes);
 }
 
-/* Tokens that may cut a character: their bytes, in hexadecimal, and the text with the broken ones replaced. */
+/* Tokens that may split a character: their bytes in hexadecimal, and the text with broken characters replaced. */
 static void replay_piece(const qsa_model *model, const golden_record *record, report *r)
 {
     golden_error error = {{0}};

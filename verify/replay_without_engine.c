@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kinds that need the engine, in a program built without it: skipped, visibly. */
+/* In a program built without the engine: the kinds that need it are reported as skipped. */
 #include "verify/replay.h"
 
 static void skip(report *r)

@@ -44,7 +44,7 @@ static void run_check(const struct check *check, bool quick, report *total)
     report_add(total, &r);
 }
 
-/* The instruction set that caches take; NULL if the device gives no cache. */
+/* The instruction set that caches use; NULL if the device cannot create a cache. */
 static const char *isa_in_use(void)
 {
     qsa_config config;
