@@ -12,11 +12,10 @@
  * Within the header, or within one record, every name occurs once.
  *
  * Rules that hold for all functions below:
- * - Files are taken for hostile. Whatever the bytes are, reading returns a file or an error that names the line.
- * - A golden_error keeps the first error it is given. Start with {{0}}, read as many values as you need, look at
+ * - Files are untrusted: for any bytes, reading returns a file or an error with the line number.
+ * - A golden_error keeps the first error it is given. Start with {{0}}, read as many values as you need, then check
  *   text[0] once. A getter that fails returns 0 or NULL.
- * - Everything returned by pointer belongs to the golden_file and lives until
- * golden_free(). */
+ * - The golden_file owns everything returned by pointer, until golden_free(). */
 #ifndef QSA_VERIFY_GOLDEN_FILE_H
 #define QSA_VERIFY_GOLDEN_FILE_H
 

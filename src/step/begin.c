@@ -110,7 +110,7 @@ static qsa_status copy_shared_pages(qsa_step *step)
     return QSA_OK;
 }
 
-/* ---- the batch: what the device is told, once for all layers ---- */
+/* ---- the batch: the description of the step for the device, once for all layers ---- */
 
 static float *rotary_row(qsa_step *step, uint32_t row)
 {
