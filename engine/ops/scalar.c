@@ -8,8 +8,10 @@
 static float dot(const float *a, const float *b, size_t n)
 {
     float lanes[OPS_LANES] = {0};
-    for (size_t i = 0; i < n || i % OPS_LANES != 0; i++)
-        lanes[i % OPS_LANES] = fmaf(i < n ? a[i] : 0.0f, i < n ? b[i] : 0.0f, lanes[i % OPS_LANES]);
+    for (size_t i = 0; i < n; i++)
+        lanes[i % OPS_LANES] = fmaf(a[i], b[i], lanes[i % OPS_LANES]);
+    for (size_t i = n; i % OPS_LANES != 0; i++)
+        lanes[i % OPS_LANES] = fmaf(0.0f, 0.0f, lanes[i % OPS_LANES]);
     return ops_sum_lanes(lanes);
 }
 

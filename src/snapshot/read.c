@@ -297,11 +297,12 @@ static qsa_status allocate_result(const restore *r, qsa_snapshot *out)
 /* Opens the sequences, all or none. */
 static qsa_status publish(restore *r, qsa_snapshot *out)
 {
+    static const uint32_t none = 0; /* an empty sequence has no entry of the table to point to */
     qsa_content *c = &r->content;
-    const uint32_t *pages = c->table;
+    uint32_t at = 0;
     for (uint32_t i = 0; i < c->n_table; i++) /* from here on the table holds page numbers */
         c->table[i] = page_of(r, c->table[i]);
-    for (uint32_t n = 0; n < c->n_sequences; pages += c->sequences[n++].n_pages) {
+    for (uint32_t n = 0; n < c->n_sequences; at += c->sequences[n++].n_pages) {
         const qsa_file_sequence *from = &c->sequences[n];
         const qsa_sequence model = {.anchor = from->anchor,
                                     .frontier = from->frontier,
@@ -309,6 +310,7 @@ static qsa_status publish(restore *r, qsa_snapshot *out)
                                     .window = from->window,
                                     .first_slot = from->first_slot,
                                     .placed = from->placed};
+        const uint32_t *pages = from->n_pages == 0 ? &none : c->table + at;
         qsa_status status = qsa_sequence_adopt(r->cache, &model, pages, &out->sequences[n]);
         if (status != QSA_OK) {
             while (n > 0)
