@@ -17,7 +17,8 @@ void walker_cut(walker *one, uint32_t n)
     one->n = n;
     one->digested = false;
     for (int layer = 0; layer < LIFE_LAYERS && one->modelled; layer++)
-        oracle_truncate(&one->layer[layer], (int)n);
+        if (one->layer[layer].n > 0) /* a layer that the cache does not have is empty */
+            oracle_truncate(&one->layer[layer], (int)n);
 }
 
 void walker_drop_front(walker *one, uint32_t n)
