@@ -185,9 +185,11 @@ void norm_scales(global float *x, uint n, local float *scales)
         if (head < SCALES_Q)
             scales[head] = norm_scale(squares_of(x + IN_K + head * QSA_HEAD_DIM, QSA_HEAD_DIM), QSA_HEAD_DIM);
         else if (head < SCALES_INDEX)
-            scales[head] = norm_scale(squares_of(x + IN_Q + (head - SCALES_Q) * QSA_HEAD_DIM, QSA_HEAD_DIM), QSA_HEAD_DIM);
+            scales[head] =
+                norm_scale(squares_of(x + IN_Q + (head - SCALES_Q) * QSA_HEAD_DIM, QSA_HEAD_DIM), QSA_HEAD_DIM);
         else
-            scales[head] = norm_scale(squares_of(x + IN_INDEX_Q + (head - SCALES_INDEX) * QSA_INDEX_DIM, QSA_INDEX_DIM), QSA_INDEX_DIM);
+            scales[head] = norm_scale(squares_of(x + IN_INDEX_Q + (head - SCALES_INDEX) * QSA_INDEX_DIM, QSA_INDEX_DIM),
+                                      QSA_INDEX_DIM);
 }
 
 kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void append(
@@ -287,7 +289,8 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void copy_slots(
                 const ulong quant = chunk + 2 * BLOCK_TOKENS + d % CHUNK_DIMS * BLOCK_TOKENS;
                 to_block[quant + b] = from_block[quant + a];
 #elif QSA_KV == F32
-                ((global uint *)to_block)[d * BLOCK_TOKENS + b] = ((global const uint *)from_block)[d * BLOCK_TOKENS + a];
+                ((global uint *)to_block)[d * BLOCK_TOKENS + b] =
+                    ((global const uint *)from_block)[d * BLOCK_TOKENS + a];
 #else
                 ((global ushort *)to_block)[d * BLOCK_TOKENS + b] =
                     ((global const ushort *)from_block)[d * BLOCK_TOKENS + a];

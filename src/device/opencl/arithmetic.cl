@@ -137,6 +137,7 @@ floats e2(floats x)
     p = fma(p, r, (floats)0x1.ebfbep-3f);
     p = fma(p, r, (floats)0x1.62e43p-1f);
     p = fma(p, r, (floats)1.0f);
-    const floats power = AS_FLOAT(QSA_WIDTH, AS_UINT(QSA_WIDTH, p) + ((AS_UINT(QSA_WIDTH, shifted) - AS_UINT(QSA_WIDTH, rounder)) << 23));
+    const floats power = AS_FLOAT(
+        QSA_WIDTH, AS_UINT(QSA_WIDTH, p) + ((AS_UINT(QSA_WIDTH, shifted) - AS_UINT(QSA_WIDTH, rounder)) << 23));
     return select((floats)0.0f, power, isgreaterequal(x, (floats)-126.0f));
 }

@@ -102,7 +102,8 @@ kernel __attribute__((reqd_work_group_size(QSA_ITEMS, 1, 1))) void attend(
     slots += (ulong)get_group_id(0) * ROW_LIMIT;
     x += (ulong)get_group_id(0) * QSA_HEADS * ROW_LIMIT;
     for (ulong unit = get_group_id(0); unit < (ulong)n_tokens * QSA_KV_HEADS * BLOCKS; unit += get_num_groups(0)) {
-        const uint t = (uint)(unit / (QSA_KV_HEADS * BLOCKS)), head = (uint)(unit % (QSA_KV_HEADS * BLOCKS)) * QSA_HEADS;
+        const uint t = (uint)(unit / (QSA_KV_HEADS * BLOCKS));
+        const uint head = (uint)(unit % (QSA_KV_HEADS * BLOCKS)) * QSA_HEADS;
         const token_t token = all_tokens[t];
         const entry_t entry = entries[token.entry];
         const uint n_groups = drops(token) ? n_selected[t] : (uint)(token.end_group - token.first_group);

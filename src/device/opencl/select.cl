@@ -162,10 +162,11 @@ uint scan_pages(global const float *query, const token_t token, const entry_t en
         const ulong mine = at + get_local_id(0) * AT_ONCE;
         scores_t scores = (scores_t)0.0f;
         if (mine < stop)
-            scores = score(query, pooled + page_of(tables, entry, mine / PAGE_GROUPS) * POOLED_PAGE + mine % PAGE_GROUPS);
+            scores = score(query,
+                           pooled + page_of(tables, entry, mine / PAGE_GROUPS) * POOLED_PAGE + mine % PAGE_GROUPS);
         STORE(AT_ONCE, AS_UINT(AT_ONCE, scores), memory->bits + get_local_id(0) * AT_ONCE);
-        count = offer(candidates, count, at, token.first_group + before, min(token.end_group + before, stop), at >= stop,
-                      memory, &floor);
+        count = offer(candidates, count, at, token.first_group + before, min(token.end_group + before, stop),
+                      at >= stop, memory, &floor);
     }
     for (uint i = get_local_id(0); i < count; i += QSA_ITEMS)
         candidates[i].x -= before;
