@@ -67,7 +67,7 @@ typedef struct qsa_model_info {
  * QSA_E_LIMIT (a header beyond all reason), QSA_E_UNSUPPORTED (another architecture, tensor type or tokenizer, which is
  * named). */
 qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model);
-/* After its contexts. */
+/* Call after destroying its contexts. NULL is legal. */
 void qsa_model_close(qsa_model *model);
 
 void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info);
@@ -99,15 +99,15 @@ qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const ch
 typedef struct qsa_context qsa_context;
 
 typedef struct qsa_context_options {
-    size_t size_bytes; /* sizeof(qsa_context_options), set by qsa_context_options_init */
-    uint32_t context;  /* tokens of all sessions together, shared ones counted for each; default 0: as many as the
-                          model was made for */
-    uint32_t sessions; /* that can be open at one time, from 1; default 1 */
-    uint32_t chunk;    /* tokens in one batch at most, 1 .. 65,536; default 0: as many as serve the model best, 512 to
-                          2,048 */
-    uint32_t threads;  /* 1 .. 1,024; default 1. No more are started than there are processors (but up to four) */
-    qsa_kv_type kv;    /* default QSA_KV_BF16 */
-    qsa_profile index; /* default QSA_PROFILE_BF16 */
+    size_t size_bytes;    /* sizeof(qsa_context_options), set by qsa_context_options_init */
+    uint32_t context;     /* tokens of all sessions together, shared ones counted for each; default 0: as many as the
+                             model was made for */
+    uint32_t sessions;    /* that can be open at one time, from 1; default 1 */
+    uint32_t chunk;       /* tokens in one batch at most, 1 .. 65,536; default 0: chosen for the model, 512 to
+                             2,048 */
+    uint32_t threads;     /* 1 .. 1,024; default 1. No more are started than there are processors (but up to four) */
+    qsa_kv_type kv;       /* default QSA_KV_BF16 */
+    qsa_profile index;    /* default QSA_PROFILE_BF16 */
     uint32_t checkpoints; /* recurrent states that each session keeps to go back to (qsa_session_want), 0 .. 32; default
                              8; 0: none */
     bool profile;         /* measure the time of each part of the model (qsa_context_get_profile); default false */
@@ -119,7 +119,7 @@ void qsa_context_options_init(qsa_context_options *options);
 /* Takes all memory that batches will need; the model must outlive the context. Errors: QSA_E_LIMIT (an option, by
  * name), QSA_E_IO (threads that cannot be started), those of qsa_cache_create. */
 qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context);
-/* Closes its sessions, too. */
+/* Closes its sessions as well. NULL is legal. */
 void qsa_context_destroy(qsa_context *context);
 
 typedef struct qsa_context_stats {

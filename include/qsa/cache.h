@@ -89,9 +89,9 @@ QSA_API qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_in
 QSA_API qsa_status qsa_seq_rewind(qsa_cache *cache, qsa_seq seq, int64_t to);
 
 /* Drops the tokens before position `upto`: anchor = upto. If their number is a multiple of the ratio, or all of them
- * go: O(freed pages). Otherwise groups are cut anew from the new anchor: the remaining tokens are copied into private
- * pages and their keys pooled again from raw keys, O(bytes); this needs as many free pages as the remaining tokens
- * take. Errors: QSA_E_RANGE outside [anchor, frontier]; QSA_E_FULL (pages). */
+ * go: O(freed pages). Otherwise the tokens are regrouped from the new anchor: the remaining tokens are copied into
+ * private pages and their keys pooled again from raw keys, O(bytes); this needs as many free pages as the remaining
+ * tokens take. Errors: QSA_E_RANGE outside [anchor, frontier]; QSA_E_FULL (pages). */
 QSA_API qsa_status qsa_seq_evict(qsa_cache *cache, qsa_seq seq, int64_t upto);
 
 /* Drops the tokens of a span: a prefix as evict does, a suffix or everything as rewind does. An empty span changes

@@ -94,7 +94,7 @@ typedef struct qsa_config {
                                  Default 262144 */
     uint32_t max_sequences;   /* open at one time; default 1 */
     uint32_t max_step_tokens; /* of all entries of a step together; default 512 */
-    uint32_t max_parts;       /* parts of a phase that do work; more are legal and idle. Default 8 */
+    uint32_t max_parts;       /* parts of a phase that do work; further ones are allowed and do nothing. Default 8 */
 
     const qsa_allocator *allocator; /* NULL: malloc and free. Copied */
     qsa_device *device;             /* NULL: the host. Must outlive the cache */

@@ -24,8 +24,9 @@ enum { QSA_PHASES = 5 }; /* append and pool; scan; select; QK^T of queries that 
 /* Consecutive new tokens of one sequence. */
 typedef struct qsa_entry {
     qsa_seq seq;
-    int64_t position;          /* of the first token: the frontier, or before the first step any, the anchor */
-    uint32_t tokens;           /* at least 1 */
+    int64_t
+        position;    /* of the first token: the frontier; a first step may begin at any position, which is the anchor */
+    uint32_t tokens; /* at least 1 */
     const qsa_triple *triples; /* [tokens], absolute; NULL: t = h = w = position. Copied */
 } qsa_entry;
 
@@ -68,7 +69,7 @@ QSA_API qsa_status qsa_layer_begin(qsa_step *step, uint32_t layer, const qsa_ten
  * environment and restores the caller's. Errors: QSA_E_ARGUMENT, QSA_E_ORDER, the sticky error if it is known yet. */
 QSA_API qsa_status qsa_layer_phase(qsa_step *step, uint32_t phase, uint32_t part, uint32_t parts);
 
-/* A whole layer on the calling thread: begin, then all phases in one part. Errors: as those. */
+/* A whole layer on the calling thread: begin, then all phases in one part. Errors: those of the two. */
 QSA_API qsa_status qsa_step_layer(qsa_step *step, uint32_t layer, const qsa_tensors *tensors, const qsa_output *out);
 
 /* Publishes the step and ends it, whatever the status. keep [entries]: tokens to keep of each entry, 0 .. tokens
