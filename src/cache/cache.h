@@ -41,9 +41,8 @@ typedef struct qsa_sequence {
 } qsa_sequence;
 
 struct qsa_cache {
-    qsa_config config; /* norms and allocator NULL */
+    qsa_layout layout; /* with the configuration */
     qsa_allocator allocator;
-    qsa_layout layout;
     qsa_rotary rotary;
 
     float *weights;      /* [layers]: q, k [head_dim], index_q, index_k [index_dim] */

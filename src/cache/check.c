@@ -14,7 +14,7 @@ static qsa_status check_run(const qsa_cache *cache, uint32_t slot)
         return QSA_OK;
     }
     if (s->anchor < 0 || s->frontier < s->anchor || s->frontier > QSA_MAX_POSITION + 1 ||
-        s->first_slot >= QSA_PAGE_TOKENS || s->first_slot % cache->layout.ratio != 0)
+        s->first_slot >= QSA_PAGE_TOKENS || s->first_slot % cache->layout.config.ratio != 0)
         return qsa_fail(QSA_E_FORMAT, "invariant 2: sequence %" PRIu32 ": [%" PRId64 ", %" PRId64 "), slot %" PRIu32,
                         slot, s->anchor, s->frontier, s->first_slot);
     if (!cache->step_open && s->n_pages != qsa_sequence_pages(s))
@@ -54,7 +54,7 @@ static qsa_status check_chunks(const qsa_cache *cache)
 {
     static const char what[] = "invariant 7: chunk";
     memset(cache->counts, 0, cache->n_chunks * sizeof *cache->counts);
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
+    for (uint32_t slot = 0; slot < cache->layout.config.max_sequences; slot++) {
         const qsa_sequence *s = &cache->sequences[slot];
         const uint32_t n = qsa_sequence_chunks(s, s->n_pages);
         for (uint32_t c = 0; c < n; c++) {
@@ -73,7 +73,7 @@ static qsa_status check_distinct(const qsa_cache *cache)
 {
     uint32_t *last = cache->counts;
     memset(last, 0xff, cache->layout.pages * sizeof *last);
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
+    for (uint32_t slot = 0; slot < cache->layout.config.max_sequences; slot++)
         for (uint32_t i = 0; i < cache->sequences[slot].n_pages; i++) {
             const uint32_t page = *qsa_sequence_page(&cache->sequences[slot], i);
             if (page >= cache->layout.pages)
@@ -92,7 +92,7 @@ static qsa_status check_pages(const qsa_cache *cache)
     static const char what[] = "invariant 1: page";
     const uint32_t pages = (uint32_t)cache->layout.pages;
     memset(cache->counts, 0, pages * sizeof *cache->counts);
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
+    for (uint32_t slot = 0; slot < cache->layout.config.max_sequences; slot++)
         for (uint32_t i = 0; i < cache->sequences[slot].n_pages; i++)
             cache->counts[*qsa_sequence_page(&cache->sequences[slot], i)]++;
     QSA_TRY(check_counts(what, cache->counts, cache->references, pages));
@@ -103,7 +103,7 @@ qsa_status qsa_cache_check(const qsa_cache *cache)
 {
     if (cache == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "cache is NULL");
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
+    for (uint32_t slot = 0; slot < cache->layout.config.max_sequences; slot++)
         QSA_TRY(check_run(cache, slot));
     if (cache->step_open)
         return QSA_OK; /* pages and chunks that the step replaces are not counted until it ends */

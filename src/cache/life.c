@@ -13,45 +13,44 @@ typedef struct carved_bytes {
     uint64_t tables, weights, scratch;
 } carved_bytes;
 
-static void carve_tables(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout, qsa_cache *cache)
+static void carve_tables(qsa_carve *carve, const qsa_layout *layout, qsa_cache *cache)
 {
-    const uint64_t chunks = qsa_chunks_limit(layout->pages, config->max_sequences);
+    const uint64_t sequences = layout->config.max_sequences;
+    const uint64_t chunks = qsa_chunks_limit(layout->pages, sequences);
     const uint64_t directory = qsa_directory_limit(layout->pages);
     cache->n_chunks = (uint32_t)chunks;
-    cache->directories = qsa_carve_bytes(carve, (config->max_sequences + UINT64_C(1)) * directory, sizeof(uint32_t));
+    cache->directories = qsa_carve_bytes(carve, (sequences + 1) * directory, sizeof(uint32_t));
     cache->chunk_entries = qsa_carve_bytes(carve, chunks * QSA_CHUNK_PAGES, sizeof(uint32_t));
     cache->chunk_references = qsa_carve_bytes(carve, chunks, sizeof(uint32_t));
     cache->free_chunks = qsa_carve_bytes(carve, chunks, sizeof(uint32_t));
     cache->chunk_of = qsa_carve_bytes(carve, layout->pages, sizeof(uint32_t));
 }
 
-/* config passed qsa_shape_check. Returns NULL while measuring. */
-static qsa_cache *carve_cache(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout,
-                              qsa_carve_step carve_step, carved_bytes *out)
+/* Returns NULL while measuring. */
+static qsa_cache *carve_cache(qsa_carve *carve, const qsa_layout *layout, qsa_carve_step carve_step, carved_bytes *out)
 {
-    qsa_cache *cache = qsa_carve_bytes(carve, 1, sizeof *cache), local = {.config = *config, .layout = *layout};
-    local.config.norms = NULL;
-    local.config.allocator = NULL;
+    const qsa_config *config = &layout->config;
+    qsa_cache *cache = qsa_carve_bytes(carve, 1, sizeof *cache), local = {.layout = *layout};
     local.weights = qsa_carve_bytes(carve, config->layers * qsa_weight_floats(config), sizeof(float));
     out->weights = carve->used;
     local.references = qsa_carve_bytes(carve, layout->pages, sizeof *local.references);
     local.free_pages = qsa_carve_bytes(carve, layout->pages, sizeof *local.free_pages);
     local.sequences = qsa_carve_bytes(carve, config->max_sequences, sizeof *local.sequences);
-    carve_tables(carve, config, layout, &local);
+    carve_tables(carve, layout, &local);
     local.page_map = qsa_carve_bytes(carve, 2 * layout->pages, sizeof *local.page_map);
     const uint64_t counts = layout->pages > local.n_chunks ? layout->pages : local.n_chunks;
     local.counts = qsa_carve_bytes(carve, counts, sizeof *local.counts);
     out->tables = carve->used - out->weights;
     local.page_cos_sin = qsa_carve_bytes(carve, (uint64_t)layout->page_groups * config->rotary_dim, sizeof(float));
     local.step_memory = carve_step(carve, config);
-    local.store = qsa_operations_of(config)->carve(carve, config, layout);
+    local.store = qsa_operations_of(config)->carve(carve, layout);
     out->scratch = carve->used - out->weights - out->tables;
     local.carved_bytes = carve->used;
     if (cache == NULL)
         return NULL;
     memcpy(cache, &local, sizeof local);
     *cache->store = (qsa_store){.operations = qsa_operations_of(config),
-                                .config = &cache->config,
+                                .config = &cache->layout.config,
                                 .layout = &cache->layout,
                                 .rotary = &cache->rotary,
                                 .allocator = &cache->allocator,
@@ -67,7 +66,7 @@ static qsa_status measure(const qsa_config *config, qsa_carve_step carve_step, q
     QSA_TRY(qsa_layout_init(config, layout));
     qsa_carve carve = {0};
     carved_bytes bytes;
-    carve_cache(&carve, config, layout, carve_step, &bytes);
+    carve_cache(&carve, layout, carve_step, &bytes);
     *plan = (qsa_memory_plan){
         .kv_bytes = layout->arena_bytes[QSA_ARENA_KV],
         .index_bytes =
@@ -80,7 +79,7 @@ static qsa_status measure(const qsa_config *config, qsa_carve_step carve_step, q
     plan->bytes_per_token = (plan->kv_bytes + plan->index_bytes) / (layout->pages * QSA_PAGE_TOKENS);
     const qsa_operations *device = qsa_operations_of(config);
     if (device->device_bytes != NULL)
-        plan->device_bytes = device->device_bytes(config, layout);
+        plan->device_bytes = device->device_bytes(layout);
     if (carve.overflow || !qsa_add(plan->kv_bytes + plan->index_bytes, carve.used, &plan->total_bytes) ||
         !qsa_add(plan->total_bytes, plan->device_bytes, &plan->total_bytes) || plan->total_bytes > (uint64_t)INT64_MAX)
         return qsa_fail(QSA_E_LIMIT, "the cache would not fit in 2^63 bytes");
@@ -113,9 +112,9 @@ static qsa_status copy_weight(const qsa_kernels *kernels, const float *from, uin
 
 static qsa_status copy_weights(qsa_cache *cache, const qsa_norm_weights *norms)
 {
-    const uint32_t head = cache->config.head_dim, index = cache->config.index_dim;
-    for (uint32_t layer = 0; layer < cache->config.layers; layer++) {
-        float *to = cache->weights + layer * qsa_weight_floats(&cache->config);
+    const uint32_t head = cache->layout.config.head_dim, index = cache->layout.config.index_dim;
+    for (uint32_t layer = 0; layer < cache->layout.config.layers; layer++) {
+        float *to = cache->weights + layer * qsa_weight_floats(&cache->layout.config);
         const qsa_norm_weights none = {0}, *from = norms == NULL ? &none : &norms[layer];
         QSA_TRY(copy_weight(cache->store->kernels, from->q, head, layer, "q", to));
         QSA_TRY(copy_weight(cache->store->kernels, from->k, head, layer, "k", to + head));
@@ -145,9 +144,9 @@ static void init_tables(qsa_cache *cache)
     }
     cache->n_free_chunks = cache->n_chunks;
     memset(cache->chunk_entries, 0, (size_t)cache->n_chunks * QSA_CHUNK_PAGES * sizeof(uint32_t));
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
+    for (uint32_t slot = 0; slot < cache->layout.config.max_sequences; slot++)
         cache->sequences[slot] = (qsa_sequence){.table = {cache->chunk_entries, cache->directories + slot * directory}};
-    cache->spare = cache->directories + cache->config.max_sequences * directory;
+    cache->spare = cache->directories + cache->layout.config.max_sequences * directory;
 }
 
 static qsa_status init_cache(qsa_cache *cache, const qsa_config *config)
@@ -179,7 +178,7 @@ qsa_status qsa_cache_make(const qsa_config *config, qsa_carve_step carve_step, q
     if (carve.base == NULL)
         return qsa_fail(QSA_E_MEMORY, "no memory for %" PRIu64 " bytes of tables and working memory", bytes);
     carved_bytes parts;
-    qsa_cache *cache = carve_cache(&carve, config, &layout, carve_step, &parts);
+    qsa_cache *cache = carve_cache(&carve, &layout, carve_step, &parts);
     assert(cache->carved_bytes == bytes);
     cache->allocator = allocator;
     qsa_status status = init_cache(cache, config);
@@ -207,7 +206,7 @@ qsa_status qsa_cache_config(const qsa_cache *cache, qsa_config *out_config)
 {
     if (cache == NULL || out_config == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "config: NULL argument");
-    *out_config = cache->config;
+    *out_config = cache->layout.config;
     return QSA_OK;
 }
 

@@ -68,11 +68,12 @@ void qsa_page_cos_sin(const qsa_cache *cache, qsa_place place, float *out)
 
 qsa_status qsa_page_pool(qsa_cache *cache, qsa_place first, uint32_t n)
 {
-    assert(n > 0 && first.slot % cache->layout.ratio == 0 && first.slot + n * cache->layout.ratio <= QSA_PAGE_TOKENS);
+    assert(n > 0 && first.slot % cache->layout.config.ratio == 0 &&
+           first.slot + n * cache->layout.config.ratio <= QSA_PAGE_TOKENS);
     float *cos_sin = cache->page_cos_sin;
     qsa_float_env saved = qsa_float_env_enter();
     for (uint32_t g = 0; g < n; g++)
-        qsa_page_cos_sin(cache, (qsa_place){first.page, first.slot + g * cache->layout.ratio},
+        qsa_page_cos_sin(cache, (qsa_place){first.page, first.slot + g * cache->layout.config.ratio},
                          cos_sin + (size_t)g * 2 * cache->rotary.pairs);
     qsa_float_env_leave(saved);
     return cache->store->operations->pool(cache->store, first, n, cos_sin);
@@ -80,6 +81,6 @@ qsa_status qsa_page_pool(qsa_cache *cache, qsa_place first, uint32_t n)
 
 qsa_status qsa_page_view(const qsa_cache *cache, enum qsa_arena arena, uint32_t layer, uint32_t page, uint8_t **out)
 {
-    assert(layer < cache->layout.layers && page < cache->layout.pages && out != NULL);
+    assert(layer < cache->layout.config.layers && page < cache->layout.pages && out != NULL);
     return cache->store->operations->view(cache->store, arena, layer, page, out);
 }

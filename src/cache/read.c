@@ -20,8 +20,8 @@ static qsa_status check_span(const qsa_sequence *sequence, qsa_span span)
 static uint32_t row_width(const qsa_cache *cache, qsa_tensor tensor)
 {
     if (tensor == QSA_TENSOR_K || tensor == QSA_TENSOR_V)
-        return cache->layout.kv_heads * cache->layout.head_dim;
-    return cache->layout.index_dim;
+        return cache->layout.config.kv_heads * cache->layout.config.head_dim;
+    return cache->layout.config.index_dim;
 }
 
 /* Row number `row` of a tensor: a token of the run, or a group. */
@@ -33,8 +33,9 @@ static qsa_status read_row(const qsa_cache *cache, const qsa_sequence *sequence,
                                                             [QSA_TENSOR_RAW] = QSA_ARENA_RAW,
                                                             [QSA_TENSOR_POOLED] = QSA_ARENA_POOLED};
     const qsa_layout *layout = &cache->layout;
-    assert(layer < layout->layers && row < (uint64_t)(sequence->frontier - sequence->anchor));
-    const qsa_place place = qsa_sequence_place(sequence, tensor == QSA_TENSOR_POOLED ? row * layout->ratio : row);
+    assert(layer < layout->config.layers && row < (uint64_t)(sequence->frontier - sequence->anchor));
+    const qsa_place place =
+        qsa_sequence_place(sequence, tensor == QSA_TENSOR_POOLED ? row * layout->config.ratio : row);
     uint8_t *page;
     QSA_TRY(qsa_page_view(cache, arenas[tensor], layer, place.page, &page));
     if (tensor == QSA_TENSOR_RAW)
@@ -42,7 +43,7 @@ static qsa_status read_row(const qsa_cache *cache, const qsa_sequence *sequence,
     else if (tensor == QSA_TENSOR_POOLED)
         qsa_load_pooled(layout, page, place.slot, out);
     else
-        for (uint32_t head = 0; head < layout->kv_heads; head++, out += layout->head_dim)
+        for (uint32_t head = 0; head < layout->config.kv_heads; head++, out += layout->config.head_dim)
             (tensor == QSA_TENSOR_K ? qsa_load_k : qsa_load_v)(layout, page, place.slot, head, out);
     return QSA_OK;
 }
@@ -54,11 +55,11 @@ qsa_status qsa_seq_read(const qsa_cache *cache, qsa_seq seq, uint32_t layer, qsa
     qsa_sequence *sequence;
     QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
     QSA_TRY(check_span(sequence, span));
-    if (layer >= cache->layout.layers || (unsigned)tensor >= QSA_TENSOR_COUNT || out == NULL)
+    if (layer >= cache->layout.config.layers || (unsigned)tensor >= QSA_TENSOR_COUNT || out == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "read: layer %" PRIu32 ", tensor %d or NULL", layer, (int)tensor);
     uint64_t begin = (uint64_t)(span.begin - sequence->anchor), end = (uint64_t)(span.end - sequence->anchor);
     if (tensor == QSA_TENSOR_POOLED) {
-        uint32_t ratio = cache->layout.ratio;
+        uint32_t ratio = cache->layout.config.ratio;
         if (begin % ratio != 0 || end % ratio != 0)
             return qsa_fail(QSA_E_RANGE,
                             "span [%" PRId64 ", %" PRId64 ") does not hold whole groups of %" PRIu32 " from %" PRId64,
@@ -94,7 +95,7 @@ qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa_span sp
 static qsa_status verify_group(const qsa_cache *cache, const qsa_pool_rule *rule, uint32_t layer, qsa_place first,
                                float *raw, bool *out_same)
 {
-    assert(layer < cache->layout.layers && first.slot % rule->ratio == 0);
+    assert(layer < cache->layout.config.layers && first.slot % rule->ratio == 0);
     const qsa_layout *layout = &cache->layout;
     float expected[QSA_MAX_DIM], found[QSA_MAX_DIM], cos_sin[QSA_MAX_DIM];
     uint8_t *page;
@@ -103,7 +104,7 @@ static qsa_status verify_group(const qsa_cache *cache, const qsa_pool_rule *rule
     qsa_pool_page_group(cache->store->kernels, layout, rule, page, first.slot, cos_sin, raw, expected);
     QSA_TRY(qsa_page_view(cache, QSA_ARENA_POOLED, layer, first.page, &page));
     qsa_load_pooled(layout, page, first.slot, found);
-    *out_same = memcmp(expected, found, layout->index_dim * sizeof(float)) == 0;
+    *out_same = memcmp(expected, found, layout->config.index_dim * sizeof(float)) == 0;
     return QSA_OK;
 }
 
@@ -113,7 +114,8 @@ static qsa_status verify_layer(const qsa_cache *cache, const qsa_sequence *seque
     const qsa_pool_rule rule = qsa_store_pool_rule(cache->store, layer);
     for (uint64_t g = 0; g < groups; g++) {
         bool same;
-        QSA_TRY(verify_group(cache, &rule, layer, qsa_sequence_place(sequence, g * cache->layout.ratio), raw, &same));
+        QSA_TRY(verify_group(cache, &rule, layer, qsa_sequence_place(sequence, g * cache->layout.config.ratio), raw,
+                             &same));
         if (!same)
             return qsa_fail(QSA_E_FORMAT, "layer %" PRIu32 ", group %" PRIu64 ": pooled key differs from its raw keys",
                             layer, g);
@@ -126,14 +128,14 @@ qsa_status qsa_seq_verify_index(const qsa_cache *cache, qsa_seq seq)
     QSA_TRY(qsa_cache_idle(cache));
     qsa_sequence *sequence;
     QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
-    uint64_t bytes = (uint64_t)cache->layout.ratio * cache->layout.index_dim * sizeof(float);
+    uint64_t bytes = (uint64_t)cache->layout.config.ratio * cache->layout.config.index_dim * sizeof(float);
     float *raw = qsa_allocate(&cache->allocator, bytes);
     if (raw == NULL)
         return qsa_fail(QSA_E_MEMORY, "verify: no memory for one group");
-    uint64_t groups = (uint64_t)(sequence->frontier - sequence->anchor) / cache->layout.ratio;
+    uint64_t groups = (uint64_t)(sequence->frontier - sequence->anchor) / cache->layout.config.ratio;
     qsa_status status = QSA_OK;
     qsa_float_env saved = qsa_float_env_enter();
-    for (uint32_t layer = 0; layer < cache->layout.layers && status == QSA_OK; layer++)
+    for (uint32_t layer = 0; layer < cache->layout.config.layers && status == QSA_OK; layer++)
         status = verify_layer(cache, sequence, layer, groups, raw);
     qsa_float_env_leave(saved);
     qsa_release(&cache->allocator, raw, bytes);
@@ -144,7 +146,7 @@ static qsa_status digest_tensor(const qsa_cache *cache, const qsa_sequence *sequ
                                 float *row, qsa_hash *state)
 {
     size_t bytes = row_width(cache, tensor) * sizeof(float);
-    for (uint32_t layer = 0; layer < cache->layout.layers; layer++)
+    for (uint32_t layer = 0; layer < cache->layout.config.layers; layer++)
         for (uint64_t r = 0; r < rows; r++) {
             QSA_TRY(read_row(cache, sequence, layer, tensor, r, row));
             qsa_hash_add(state, row, bytes);
@@ -160,8 +162,8 @@ qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_dig
     if (out_digest == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "digest: NULL argument");
     uint32_t widest = row_width(cache, QSA_TENSOR_K);
-    if (widest < cache->layout.index_dim)
-        widest = cache->layout.index_dim;
+    if (widest < cache->layout.config.index_dim)
+        widest = cache->layout.config.index_dim;
     float *row = qsa_allocate(&cache->allocator, widest * sizeof(float));
     if (row == NULL)
         return qsa_fail(QSA_E_MEMORY, "digest: no memory for one row");
@@ -175,7 +177,7 @@ qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_dig
     qsa_status status = QSA_OK;
     for (int tensor = 0; tensor < QSA_TENSOR_COUNT && status == QSA_OK; tensor++)
         status = digest_tensor(cache, sequence, tensor,
-                               tensor == QSA_TENSOR_POOLED ? tokens / cache->layout.ratio : tokens, row, &state);
+                               tensor == QSA_TENSOR_POOLED ? tokens / cache->layout.config.ratio : tokens, row, &state);
     if (status == QSA_OK)
         *out_digest = qsa_hash_end(&state);
     qsa_release(&cache->allocator, row, widest * sizeof(float));

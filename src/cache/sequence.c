@@ -18,7 +18,7 @@ qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence *
 {
     assert(cache != NULL && out != NULL);
     *out = NULL;
-    if (seq.slot < cache->config.max_sequences) {
+    if (seq.slot < cache->layout.config.max_sequences) {
         qsa_sequence *sequence = &cache->sequences[seq.slot];
         if (sequence->open && sequence->generation == seq.generation) {
             *out = sequence;
@@ -40,7 +40,7 @@ void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens
 
 void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens)
 {
-    assert(tokens % cache->layout.ratio == 0 || sequence->anchor + (int64_t)tokens == sequence->frontier);
+    assert(tokens % cache->layout.config.ratio == 0 || sequence->anchor + (int64_t)tokens == sequence->frontier);
     sequence->anchor += (int64_t)tokens;
     if (sequence->anchor == sequence->frontier) {
         qsa_sequence_trim(cache, sequence, 0);
@@ -57,12 +57,13 @@ void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t 
 qsa_status qsa_sequence_check_vacant(const qsa_cache *cache, uint32_t n)
 {
     uint32_t vacant = 0;
-    for (uint32_t slot = 0; slot < cache->config.max_sequences && vacant < n; slot++)
+    for (uint32_t slot = 0; slot < cache->layout.config.max_sequences && vacant < n; slot++)
         vacant += !cache->sequences[slot].open;
     if (vacant >= n)
         return QSA_OK;
     if (n == 1)
-        return qsa_fail(QSA_E_FULL, "all %" PRIu32 " sequences (max_sequences) are open", cache->config.max_sequences);
+        return qsa_fail(QSA_E_FULL, "all %" PRIu32 " sequences (max_sequences) are open",
+                        cache->layout.config.max_sequences);
     return qsa_fail(QSA_E_FULL, "%" PRIu32 " sequences, %" PRIu32 " (of max_sequences) are free", n, vacant);
 }
 
@@ -84,7 +85,7 @@ qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out)
 qsa_status qsa_sequence_adopt(qsa_cache *cache, const qsa_sequence *model, const uint32_t *pages, qsa_seq *out)
 {
     assert(!cache->step_open && out != NULL && model->anchor >= 0 && model->anchor <= model->frontier);
-    assert(model->first_slot < QSA_PAGE_TOKENS && model->first_slot % cache->layout.ratio == 0);
+    assert(model->first_slot < QSA_PAGE_TOKENS && model->first_slot % cache->layout.config.ratio == 0);
     qsa_seq seq;
     QSA_TRY(qsa_sequence_open(cache, &seq));
     qsa_sequence *sequence = &cache->sequences[seq.slot];
@@ -144,7 +145,7 @@ qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_info *out_
                                .rotary_frame = sequence->frame,
                                .window = sequence->window,
                                .tokens = tokens,
-                               .groups = tokens / cache->layout.ratio,
+                               .groups = tokens / cache->layout.config.ratio,
                                .pages = qsa_sequence_pages(sequence)};
     return QSA_OK;
 }

@@ -50,10 +50,10 @@ static qsa_status copy_run(qsa_cache *cache, const qsa_sequence *from, uint64_t 
 
 static qsa_status pool_run(qsa_cache *cache, const qsa_sequence *sequence, uint64_t tokens)
 {
-    const uint64_t groups = tokens / cache->layout.ratio;
+    const uint64_t groups = tokens / cache->layout.config.ratio;
     for (uint64_t g = 0, n; g < groups; g += n) {
         n = groups - g < cache->layout.page_groups ? groups - g : cache->layout.page_groups;
-        QSA_TRY(qsa_page_pool(cache, qsa_sequence_place(sequence, g * cache->layout.ratio), (uint32_t)n));
+        QSA_TRY(qsa_page_pool(cache, qsa_sequence_place(sequence, g * cache->layout.config.ratio), (uint32_t)n));
     }
     return QSA_OK;
 }
@@ -88,7 +88,7 @@ static qsa_status evict(qsa_cache *cache, qsa_sequence *sequence, int64_t upto)
 {
     assert(upto >= sequence->anchor && upto <= sequence->frontier);
     uint64_t dropped = (uint64_t)(upto - sequence->anchor);
-    if (dropped % cache->layout.ratio != 0 && upto != sequence->frontier)
+    if (dropped % cache->layout.config.ratio != 0 && upto != sequence->frontier)
         return repack(cache, sequence, upto);
     qsa_sequence_drop_front(cache, sequence, dropped);
     return QSA_OK;
@@ -148,9 +148,9 @@ qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens)
 {
     qsa_sequence *sequence;
     QSA_TRY(find_idle(cache, seq, &sequence));
-    if (tokens < cache->layout.ratio)
+    if (tokens < cache->layout.config.ratio)
         return qsa_fail(QSA_E_ARGUMENT, "window of %" PRIu64 " tokens is below the ratio %" PRIu32, tokens,
-                        cache->layout.ratio);
+                        cache->layout.config.ratio);
     sequence->window = tokens;
     return qsa_cache_settled(cache, QSA_OK);
 }
@@ -230,7 +230,7 @@ qsa_status qsa_cache_compact(qsa_cache *cache)
         lies_at[page] = holds[page] = page;
     qsa_status status = QSA_OK; /* a device failure ends the moves; those made are recorded all the same */
     uint32_t next = 0;          /* pages below it are final */
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++) {
+    for (uint32_t slot = 0; slot < cache->layout.config.max_sequences; slot++) {
         const qsa_sequence *sequence = &cache->sequences[slot];
         for (uint32_t i = 0; i < sequence->n_pages && status == QSA_OK; i++) {
             const uint32_t place = lies_at[*qsa_sequence_page(sequence, i)];

@@ -113,7 +113,7 @@ struct qsa_operations;
 /* The beginning of every store; the cache sets it before `open`. Pointers are the cache's. */
 typedef struct qsa_store {
     const struct qsa_operations *operations;
-    const qsa_config *config; /* config->device is the device, NULL for the host */
+    const qsa_config *config; /* the layout's */
     const qsa_layout *layout;
     const qsa_kernels *kernels; /* the host's */
     const qsa_rotary *rotary;
@@ -150,9 +150,9 @@ typedef struct qsa_operations {
     const char *name;
 
     /* Carves the store and its scratch in host memory from the cache's one allocation; NULL while measuring. */
-    qsa_store *(*carve)(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout);
+    qsa_store *(*carve)(qsa_carve *carve, const qsa_layout *layout);
     /* Bytes that `open` allocates beside the arenas: scratch of a step on the device. NULL: none. */
-    uint64_t (*device_bytes)(const qsa_config *config, const qsa_layout *layout);
+    uint64_t (*device_bytes)(const qsa_layout *layout);
     /* Allocates the pages. QSA_E_MEMORY, QSA_E_UNSUPPORTED (naming what the device lacks), QSA_E_DEVICE. */
     qsa_status (*open)(qsa_store *store);
     /* Also called after an open that failed, or without one. */

@@ -16,27 +16,25 @@ static const enum qsa_element element_of[QSA_KV_TYPE_COUNT] = {[QSA_KV_F32] = QS
 qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out)
 {
     qsa_layout layout = {
-        .layers = config->layers,
-        .kv_heads = config->kv_heads,
-        .head_dim = config->head_dim,
-        .index_dim = config->index_dim,
-        .ratio = config->ratio,
+        .config = *config,
         .page_groups = QSA_PAGE_TOKENS / config->ratio,
         .pages = (config->capacity_tokens + QSA_PAGE_TOKENS - 1) / QSA_PAGE_TOKENS,
         .kv_element = element_of[config->kv_type],
         .index_element = config->profile == QSA_PROFILE_F32 ? QSA_ELEMENT_F32 : QSA_ELEMENT_BF16,
     };
+    layout.config.norms = NULL;
+    layout.config.allocator = NULL;
     layout.index_bytes = (uint32_t)qsa_row_bytes(layout.index_element, 1);
-    layout.row_bytes = (uint32_t)qsa_row_bytes(layout.kv_element, layout.head_dim);
+    layout.row_bytes = (uint32_t)qsa_row_bytes(layout.kv_element, layout.config.head_dim);
     layout.block_bytes = QSA_BLOCK_TOKENS * layout.row_bytes;
-    layout.page_stride[QSA_ARENA_KV] = (uint64_t)QSA_PAGE_TOKENS * layout.kv_heads * 2 * layout.row_bytes;
-    layout.page_stride[QSA_ARENA_RAW] = (uint64_t)QSA_PAGE_TOKENS * layout.index_dim * layout.index_bytes;
-    layout.page_stride[QSA_ARENA_POOLED] = (uint64_t)layout.page_groups * layout.index_dim * layout.index_bytes;
+    layout.page_stride[QSA_ARENA_KV] = (uint64_t)QSA_PAGE_TOKENS * layout.config.kv_heads * 2 * layout.row_bytes;
+    layout.page_stride[QSA_ARENA_RAW] = (uint64_t)QSA_PAGE_TOKENS * layout.config.index_dim * layout.index_bytes;
+    layout.page_stride[QSA_ARENA_POOLED] = (uint64_t)layout.page_groups * layout.config.index_dim * layout.index_bytes;
     bool fits = qsa_multiply(layout.pages, QSA_PAGE_TOKENS * sizeof(qsa_triple), &layout.triple_bytes);
     uint64_t total = layout.triple_bytes;
     for (int arena = 0; arena < QSA_ARENA_COUNT; arena++) {
         fits = fits && qsa_multiply(layout.page_stride[arena], layout.pages, &layout.layer_stride[arena]) &&
-               qsa_multiply(layout.layer_stride[arena], layout.layers, &layout.arena_bytes[arena]) &&
+               qsa_multiply(layout.layer_stride[arena], layout.config.layers, &layout.arena_bytes[arena]) &&
                qsa_add(total, layout.arena_bytes[arena], &total);
     }
     if (!fits || total > (uint64_t)INT64_MAX)
@@ -61,7 +59,7 @@ void qsa_layout_move(uint32_t bytes, const uint8_t *from, size_t from_stride, ui
 void qsa_layout_block_put(const qsa_layout *layout, uint8_t *block, uint32_t lane, const uint8_t *row)
 {
     assert(lane < QSA_BLOCK_TOKENS);
-    const uint32_t dim = layout->head_dim;
+    const uint32_t dim = layout->config.head_dim;
     if (layout->kv_element != QSA_ELEMENT_Q8_0) {
         uint32_t bytes = layout->row_bytes / dim;
         qsa_layout_move(bytes, row, 1, block + (size_t)lane * bytes, QSA_BLOCK_TOKENS, dim);
@@ -104,7 +102,8 @@ _Static_assert(QSA_BLOCK_TOKENS == 4, "four rows");
 
 void qsa_layout_block_fill(const qsa_layout *layout, uint8_t *block, const uint8_t *rows)
 {
-    const size_t dim = layout->head_dim, stride = layout->row_bytes, scales = QSA_BLOCK_TOKENS * sizeof(uint16_t);
+    const size_t dim = layout->config.head_dim, stride = layout->row_bytes,
+                 scales = QSA_BLOCK_TOKENS * sizeof(uint16_t);
     if (layout->kv_element == QSA_ELEMENT_F32)
         interleave(sizeof(float), rows, stride, block, dim);
     else if (layout->kv_element != QSA_ELEMENT_Q8_0)
@@ -118,7 +117,8 @@ void qsa_layout_block_fill(const qsa_layout *layout, uint8_t *block, const uint8
 
 void qsa_layout_block_rows(const qsa_layout *layout, const uint8_t *block, uint8_t *rows)
 {
-    const size_t dim = layout->head_dim, stride = layout->row_bytes, scales = QSA_BLOCK_TOKENS * sizeof(uint16_t);
+    const size_t dim = layout->config.head_dim, stride = layout->row_bytes,
+                 scales = QSA_BLOCK_TOKENS * sizeof(uint16_t);
     if (layout->kv_element == QSA_ELEMENT_F32)
         separate(sizeof(float), block, rows, stride, dim);
     else if (layout->kv_element != QSA_ELEMENT_Q8_0)
@@ -133,7 +133,7 @@ void qsa_layout_block_rows(const qsa_layout *layout, const uint8_t *block, uint8
 void qsa_layout_block_take(const qsa_layout *layout, const uint8_t *block, uint32_t lane, uint8_t *row)
 {
     assert(lane < QSA_BLOCK_TOKENS);
-    const uint32_t dim = layout->head_dim;
+    const uint32_t dim = layout->config.head_dim;
     if (layout->kv_element != QSA_ELEMENT_Q8_0) {
         uint32_t bytes = layout->row_bytes / dim;
         qsa_layout_move(bytes, block + (size_t)lane * bytes, QSA_BLOCK_TOKENS, row, 1, dim);

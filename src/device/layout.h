@@ -23,8 +23,7 @@
 enum qsa_arena { QSA_ARENA_KV = 0, QSA_ARENA_RAW, QSA_ARENA_POOLED, QSA_ARENA_COUNT };
 
 typedef struct qsa_layout {
-    uint32_t layers, kv_heads, head_dim, index_dim;
-    uint32_t ratio;
+    qsa_config config;    /* norms and allocator NULL */
     uint32_t page_groups; /* QSA_PAGE_TOKENS / ratio */
     uint64_t pages;
     enum qsa_element kv_element, index_element;
@@ -41,14 +40,14 @@ qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out);
 
 static inline size_t qsa_layout_page(const qsa_layout *layout, enum qsa_arena arena, uint32_t layer, uint32_t page)
 {
-    assert(layer < layout->layers && page < layout->pages);
+    assert(layer < layout->config.layers && page < layout->pages);
     return (size_t)(layer * layout->layer_stride[arena] + page * layout->page_stride[arena]);
 }
 
 /* Offsets within a page, in bytes. The K and V blocks of a pair are its two halves. */
 static inline size_t qsa_layout_pair(const qsa_layout *layout, uint32_t head, uint32_t slot)
 {
-    assert(head < layout->kv_heads && slot < QSA_PAGE_TOKENS);
+    assert(head < layout->config.kv_heads && slot < QSA_PAGE_TOKENS);
     return (size_t)(head * (QSA_PAGE_TOKENS / QSA_BLOCK_TOKENS) + slot / QSA_BLOCK_TOKENS) * 2 * layout->block_bytes;
 }
 
@@ -85,7 +84,7 @@ void qsa_layout_move(uint32_t bytes, const uint8_t *from, size_t from_stride, ui
 /* In elements. */
 static inline size_t qsa_layout_raw_token(const qsa_layout *layout, uint32_t slot)
 {
-    return (size_t)slot * layout->index_dim;
+    return (size_t)slot * layout->config.index_dim;
 }
 
 #endif

@@ -63,7 +63,7 @@ static void encode_chunk(const float *restrict x, uint8_t *restrict chunk)
 
 static void encode_row(const qsa_kernels *kernels, const qsa_layout *layout, const float *x, uint8_t *row)
 {
-    const uint32_t dim = layout->head_dim;
+    const uint32_t dim = layout->config.head_dim;
     if (layout->kv_element == QSA_ELEMENT_BF16)
         kernels->to_bf16(x, dim, (uint16_t *)(void *)row);
     else if (layout->kv_element == QSA_ELEMENT_F16)
@@ -78,7 +78,7 @@ static void encode_row(const qsa_kernels *kernels, const qsa_layout *layout, con
 
 static void decode_row(const qsa_layout *layout, const uint8_t *row, float *x)
 {
-    for (uint32_t d = 0; d < layout->head_dim; d++)
+    for (uint32_t d = 0; d < layout->config.head_dim; d++)
         x[d] = qsa_v_at(row, d, layout->kv_element);
 }
 
@@ -92,7 +92,7 @@ bool qsa_storable(const qsa_kernels *kernels, const qsa_layout *layout, const fl
     if (layout->kv_element != QSA_ELEMENT_F16 && layout->kv_element != QSA_ELEMENT_Q8_0)
         return true;
     const float limit = layout->kv_element == QSA_ELEMENT_F16 ? F16_LIMIT : Q8_0_LIMIT;
-    return kernels->check(x, layout->head_dim, limit) == layout->head_dim;
+    return kernels->check(x, layout->config.head_dim, limit) == layout->config.head_dim;
 }
 
 void qsa_store_k(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *page, uint32_t slot, uint32_t head,
@@ -133,7 +133,7 @@ void qsa_load_v(const qsa_layout *layout, const uint8_t *page, uint32_t slot, ui
 void qsa_copy_kv(const qsa_layout *layout, const uint8_t *from, uint32_t from_slot, uint8_t *to, uint32_t to_slot)
 {
     _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
-    for (uint32_t head = 0; head < layout->kv_heads; head++) {
+    for (uint32_t head = 0; head < layout->config.kv_heads; head++) {
         qsa_layout_block_take(layout, from + qsa_layout_k_block(layout, head, from_slot), from_slot % QSA_BLOCK_TOKENS,
                               row);
         qsa_layout_block_put(layout, to + qsa_layout_k_block(layout, head, to_slot), to_slot % QSA_BLOCK_TOKENS, row);
@@ -146,28 +146,30 @@ void qsa_copy_kv(const qsa_layout *layout, const uint8_t *from, uint32_t from_sl
 
 void qsa_store_raw(const qsa_layout *layout, uint8_t *page, uint32_t slot, const float *x)
 {
-    store(layout->index_element, page, qsa_layout_raw_token(layout, slot), 1, x, layout->index_dim);
+    store(layout->index_element, page, qsa_layout_raw_token(layout, slot), 1, x, layout->config.index_dim);
 }
 
 void qsa_load_raw(const qsa_layout *layout, const uint8_t *page, uint32_t slot, float *x)
 {
-    load(layout->index_element, page, qsa_layout_raw_token(layout, slot), 1, x, layout->index_dim);
+    load(layout->index_element, page, qsa_layout_raw_token(layout, slot), 1, x, layout->config.index_dim);
 }
 
 void qsa_store_pooled(const qsa_layout *layout, uint8_t *page, uint32_t first_slot, const float *x)
 {
-    store(layout->index_element, page, first_slot / layout->ratio, layout->page_groups, x, layout->index_dim);
+    store(layout->index_element, page, first_slot / layout->config.ratio, layout->page_groups, x,
+          layout->config.index_dim);
 }
 
 void qsa_load_pooled(const qsa_layout *layout, const uint8_t *page, uint32_t first_slot, float *x)
 {
-    load(layout->index_element, page, first_slot / layout->ratio, layout->page_groups, x, layout->index_dim);
+    load(layout->index_element, page, first_slot / layout->config.ratio, layout->page_groups, x,
+         layout->config.index_dim);
 }
 
 void qsa_pool_page_group(const qsa_kernels *kernels, const qsa_layout *layout, const qsa_pool_rule *rule,
                          const uint8_t *raw_page, uint32_t first_slot, const float *cos_sin, float *raw, float *out)
 {
-    for (uint32_t t = 0; t < layout->ratio; t++)
-        qsa_load_raw(layout, raw_page, first_slot + t, raw + (size_t)t * layout->index_dim);
+    for (uint32_t t = 0; t < layout->config.ratio; t++)
+        qsa_load_raw(layout, raw_page, first_slot + t, raw + (size_t)t * layout->config.index_dim);
     qsa_pool_one(kernels, rule, raw, cos_sin, out);
 }

@@ -8,13 +8,13 @@
 
 static uint64_t norms_digest(const qsa_cache *cache)
 {
-    size_t floats = 2 * ((size_t)cache->config.head_dim + cache->config.index_dim);
-    return XXH3_64bits(cache->weights, cache->config.layers * floats * sizeof(float));
+    size_t floats = 2 * ((size_t)cache->layout.config.head_dim + cache->layout.config.index_dim);
+    return XXH3_64bits(cache->weights, cache->layout.config.layers * floats * sizeof(float));
 }
 
 qsa_file_config qsa_snapshot_config(const qsa_cache *cache, uint64_t model_digest, uint32_t host_sections)
 {
-    const qsa_config *c = &cache->config;
+    const qsa_config *c = &cache->layout.config;
     return (qsa_file_config){
         .model_digest = model_digest,
         .norms_digest = norms_digest(cache),

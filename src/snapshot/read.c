@@ -211,7 +211,7 @@ static bool stored_values_possible(const uint8_t *bytes, uint64_t size, enum qsa
 static qsa_status read_part(restore *r, uint32_t layer, int part)
 {
     const qsa_content *c = &r->content;
-    assert(layer < r->layout.layers && part >= 0 && part < QSA_LAYER_PARTS);
+    assert(layer < r->layout.config.layers && part >= 0 && part < QSA_LAYER_PARTS);
     const uint32_t tag = qsa_layer_part_tags[part];
     const bool index = tag == QSA_TAG_RAW || tag == QSA_TAG_POOLED;
     uint64_t size = 0;

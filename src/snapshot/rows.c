@@ -42,11 +42,12 @@ uint64_t qsa_extent_bytes(const qsa_layout *layout, int part, const qsa_file_ext
     uint64_t rows = extent->end - extent->begin;
     switch (qsa_layer_part_tags[part]) {
     case QSA_TAG_RAW:
-        return rows * layout->index_dim * layout->index_bytes;
+        return rows * layout->config.index_dim * layout->index_bytes;
     case QSA_TAG_POOLED:
-        return (uint64_t)qsa_extent_groups(extent, layout->ratio) * layout->index_dim * layout->index_bytes;
+        return (uint64_t)qsa_extent_groups(extent, layout->config.ratio) * layout->config.index_dim *
+               layout->index_bytes;
     default:
-        return rows * layout->kv_heads * layout->row_bytes;
+        return rows * layout->config.kv_heads * layout->row_bytes;
     }
 }
 
@@ -103,21 +104,21 @@ static void move_kv(const qsa_layout *layout, uint32_t tag, uint8_t *page, const
                     bool pack)
 {
     const size_t head_bytes = (size_t)(extent->end - extent->begin) * layout->row_bytes;
-    for (uint32_t head = 0; head < layout->kv_heads; head++, rows += head_bytes)
+    for (uint32_t head = 0; head < layout->config.kv_heads; head++, rows += head_bytes)
         (tag == QSA_TAG_K ? move_k : move_v)(layout, head, page, extent, rows, pack);
 }
 
 static void move_pooled(const qsa_layout *layout, uint8_t *tile, const qsa_file_extent *extent, uint8_t *rows,
                         bool pack)
 {
-    const uint32_t bytes = layout->index_bytes, first = extent->begin / layout->ratio;
-    const uint32_t groups = qsa_extent_groups(extent, layout->ratio);
+    const uint32_t bytes = layout->index_bytes, first = extent->begin / layout->config.ratio;
+    const uint32_t groups = qsa_extent_groups(extent, layout->config.ratio);
     for (uint32_t g = 0; g < groups; g++) {
-        uint8_t *lane = tile + (size_t)(first + g) * bytes, *row = rows + (size_t)g * layout->index_dim * bytes;
+        uint8_t *lane = tile + (size_t)(first + g) * bytes, *row = rows + (size_t)g * layout->config.index_dim * bytes;
         if (pack)
-            qsa_layout_move(bytes, lane, layout->page_groups, row, 1, layout->index_dim);
+            qsa_layout_move(bytes, lane, layout->page_groups, row, 1, layout->config.index_dim);
         else
-            qsa_layout_move(bytes, row, 1, lane, layout->page_groups, layout->index_dim);
+            qsa_layout_move(bytes, row, 1, lane, layout->page_groups, layout->config.index_dim);
     }
 }
 

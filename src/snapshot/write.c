@@ -95,7 +95,7 @@ static void carve_plan(qsa_carve *carve, plan *p, uint32_t table)
     p->content.extents = qsa_carve_bytes(carve, table, sizeof(qsa_file_extent));
     p->pages = qsa_carve_bytes(carve, table, sizeof(uint32_t));
     p->extent_of = qsa_carve_bytes(carve, p->cache->layout.pages, sizeof(uint32_t));
-    p->named = qsa_carve_bytes(carve, p->cache->config.max_sequences, sizeof(bool));
+    p->named = qsa_carve_bytes(carve, p->cache->layout.config.max_sequences, sizeof(bool));
 }
 
 static void plan_sequence(plan *p, uint32_t number, const qsa_sequence *sequence)
@@ -139,7 +139,7 @@ static qsa_status make_plan(plan *p, const qsa_seq *sequences, size_t n)
     carve = (qsa_carve){.base = p->memory};
     carve_plan(&carve, p, (uint32_t)table);
     memset(p->extent_of, 0xff, p->cache->layout.pages * sizeof(uint32_t));
-    memset(p->named, 0, p->cache->config.max_sequences * sizeof(bool));
+    memset(p->named, 0, p->cache->layout.config.max_sequences * sizeof(bool));
     for (size_t i = 0; i < n; i++) {
         QSA_TRY(qsa_sequence_find(p->cache, sequences[i], &sequence));
         if (p->named[sequences[i].slot])
@@ -225,7 +225,7 @@ qsa_status qsa_snapshot_write(const qsa_cache *cache, const qsa_seq *sequences, 
 {
     QSA_TRY(qsa_cache_idle(cache));
     if ((n > 0 && sequences == NULL) || (n_sections > 0 && sections == NULL) || writer == NULL ||
-        writer->write == NULL || n > cache->config.max_sequences)
+        writer->write == NULL || n > cache->layout.config.max_sequences)
         return qsa_fail(QSA_E_ARGUMENT, "snapshot: NULL argument or too many sequences");
     QSA_TRY(check_sections(sections, n_sections));
     plan p = {.cache = cache};

@@ -57,9 +57,9 @@ static qsa_status plan_entry(qsa_step *step, const qsa_entry *entry, size_t numb
     step->sequence_stamp[entry->seq.slot] = step->stamp;
     if (entry->tokens == 0)
         return qsa_fail(QSA_E_ARGUMENT, "entry %zu is empty", number);
-    if (entry->tokens > cache->config.max_step_tokens - step->batch.n_tokens)
+    if (entry->tokens > cache->layout.config.max_step_tokens - step->batch.n_tokens)
         return qsa_fail(QSA_E_LIMIT, "entry %zu: more than %" PRIu32 " tokens (max_step_tokens) in one step", number,
-                        cache->config.max_step_tokens);
+                        cache->layout.config.max_step_tokens);
     if (sequence->placed)
         QSA_TRY(qsa_run_check_append(sequence->frontier, entry->position, entry->tokens, number));
     else
@@ -114,7 +114,7 @@ static qsa_status copy_shared_pages(qsa_step *step)
 
 static float *rotary_row(qsa_step *step, uint32_t row)
 {
-    assert(row < 2 * step->cache->config.max_step_tokens);
+    assert(row < 2 * step->cache->layout.config.max_step_tokens);
     return step->cos_sin + (size_t)row * 2 * step->cache->rotary.pairs;
 }
 
@@ -124,7 +124,7 @@ static qsa_query query_of(const qsa_step *step, uint32_t token)
     const uint32_t e = step->token_entry[token];
     const qsa_batch_entry *told = &step->batch_entries[e];
     const qsa_sequence *sequence = step->entries[e].sequence;
-    uint64_t ratio = step->cache->layout.ratio, visible = told->stored + (token - told->first_token) + 1;
+    uint64_t ratio = step->cache->layout.config.ratio, visible = told->stored + (token - told->first_token) + 1;
     int64_t anchor = sequence->placed ? sequence->anchor : step->entries[e].position;
     int64_t first = qsa_run_window_anchor(anchor, anchor + (int64_t)visible - 1, (uint32_t)ratio, sequence->window);
     qsa_query query = {.first_group = (uint64_t)(first - anchor) / ratio, .end_group = visible / ratio};
@@ -147,7 +147,7 @@ static void describe_tokens(qsa_step *step)
 /* The groups of an entry that receive tokens. Only the first one may have begun before the step. */
 static void describe_units(qsa_step *step, const qsa_batch_entry *told)
 {
-    const uint32_t ratio = step->cache->layout.ratio;
+    const uint32_t ratio = step->cache->layout.config.ratio;
     const uint64_t end = told->stored + told->tokens;
     for (uint64_t offset = told->stored; offset < end;) {
         const uint64_t group = offset / ratio * ratio, stop = group + ratio < end ? group + ratio : end;
@@ -181,9 +181,9 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
     QSA_TRY(qsa_cache_idle(cache));
     if (out_step == NULL || entries == NULL || n == 0)
         return qsa_fail(QSA_E_ARGUMENT, "begin: NULL argument or no entry");
-    if (n > cache->config.max_step_tokens)
+    if (n > cache->layout.config.max_step_tokens)
         return qsa_fail(QSA_E_LIMIT, "begin: %zu entries, more than %" PRIu32 " tokens (max_step_tokens)", n,
-                        cache->config.max_step_tokens);
+                        cache->layout.config.max_step_tokens);
     qsa_step *step = qsa_step_of(cache);
     step->stamp++;
     step->batch.n_entries = (uint32_t)n;
@@ -197,7 +197,7 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
     QSA_TRY(qsa_table_check_free(cache, "the step", need.chunks));
     for (uint32_t e = 0; e < n; e++)
         reserve(step, e);
-    memset(step->layer_done, 0, cache->layout.layers);
+    memset(step->layer_done, 0, cache->layout.config.layers);
     step->layer.announced = false;
     qsa_refusals_begin(&step->refusals);
     atomic_store(&step->failure.status, QSA_OK);
@@ -219,7 +219,8 @@ qsa_status qsa_step_begin(qsa_cache *cache, const qsa_entry *entries, size_t n, 
 /* Frees what no later query can attend to. */
 static void slide(qsa_cache *cache, qsa_sequence *sequence)
 {
-    int64_t anchor = qsa_run_window_anchor(sequence->anchor, sequence->frontier, cache->layout.ratio, sequence->window);
+    int64_t anchor =
+        qsa_run_window_anchor(sequence->anchor, sequence->frontier, cache->layout.config.ratio, sequence->window);
     if (anchor > sequence->anchor)
         qsa_sequence_drop_front(cache, sequence, (uint64_t)(anchor - sequence->anchor));
 }
@@ -270,7 +271,7 @@ void qsa_step_abort(qsa_step *step)
 static qsa_status check_commit(qsa_step *step, const uint32_t *keep)
 {
     QSA_TRY(qsa_step_error(step));
-    for (uint32_t layer = 0; layer < step->cache->layout.layers; layer++)
+    for (uint32_t layer = 0; layer < step->cache->layout.config.layers; layer++)
         if (!step->layer_done[layer])
             return qsa_fail(QSA_E_ORDER, "commit: layer %" PRIu32 " is missing or unfinished", layer);
     for (uint32_t e = 0; keep != NULL && e < step->batch.n_entries; e++)

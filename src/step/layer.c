@@ -29,8 +29,8 @@ qsa_status qsa_layer_begin(qsa_step *step, uint32_t layer, const qsa_tensors *te
     if (step == NULL || !step->cache->step_open)
         return qsa_fail(QSA_E_ORDER, "layer: no step is open");
     QSA_TRY(qsa_step_error(step));
-    if (layer >= step->cache->layout.layers)
-        return qsa_fail(QSA_E_ARGUMENT, "layer %" PRIu32 " of %" PRIu32, layer, step->cache->layout.layers);
+    if (layer >= step->cache->layout.config.layers)
+        return qsa_fail(QSA_E_ARGUMENT, "layer %" PRIu32 " of %" PRIu32, layer, step->cache->layout.config.layers);
     if (layer_running(step))
         return qsa_fail(QSA_E_ORDER, "layer %" PRIu32 " begins before layer %" PRIu32 " has run all phases", layer,
                         step->layer.io.layer);

@@ -66,11 +66,11 @@ float twins_weights = 3;
 static void open_one(twins *t, twin *one, const qsa_operations *operations)
 {
     qsa_carve measure = {0};
-    operations->carve(&measure, &t->config, &t->layout);
+    operations->carve(&measure, &t->layout);
     one->memory_bytes = measure.used;
     one->memory = qsa_allocate(&qsa_default_allocator, measure.used);
     qsa_carve carve = {.base = one->memory};
-    one->store = operations->carve(&carve, &t->config, &t->layout);
+    one->store = operations->carve(&carve, &t->layout);
     one->store->operations = operations;
     one->store->config = &t->config;
     one->store->layout = &t->layout;
@@ -88,7 +88,7 @@ void twins_open(twins *t, const qsa_config *config, qsa_opencl_device *device)
     memset(t, 0, sizeof *t);
     t->config = *config;
     t->config.device = &device->base;
-    if (qsa_shape_check(config) != QSA_OK || qsa_layout_init(config, &t->layout) != QSA_OK ||
+    if (qsa_shape_check(config) != QSA_OK || qsa_layout_init(&t->config, &t->layout) != QSA_OK ||
         qsa_rotary_init(config, &t->rotary) != QSA_OK)
         fail_msg("%s", qsa_error_detail());
     const size_t n = config->layers * qsa_weight_floats(config);
@@ -168,7 +168,7 @@ static void random_page(random_source *r, const qsa_layout *layout, enum qsa_are
         random_values(r, layout->index_element, false, out, bytes);
         return;
     }
-    for (uint32_t head = 0; head < layout->kv_heads; head++)
+    for (uint32_t head = 0; head < layout->config.kv_heads; head++)
         for (uint32_t slot = 0; slot < QSA_PAGE_TOKENS; slot += QSA_BLOCK_TOKENS) {
             random_values(r, layout->kv_element, true, out + qsa_layout_k_block(layout, head, slot),
                           layout->block_bytes);

@@ -14,8 +14,8 @@ static void poison_slot(qsa_cache *cache, qsa_place place)
         nan[i] = NAN;
     const qsa_layout *layout = &cache->layout;
     const qsa_host_store *store = qsa_host(cache->store);
-    for (uint32_t layer = 0; layer < layout->layers; layer++) {
-        for (uint32_t head = 0; head < layout->kv_heads; head++) {
+    for (uint32_t layer = 0; layer < layout->config.layers; layer++) {
+        for (uint32_t head = 0; head < layout->config.kv_heads; head++) {
             qsa_store_k(cache->store->kernels, layout, qsa_host_page(store, QSA_ARENA_KV, layer, place.page),
                         place.slot, head, nan);
             qsa_store_v(cache->store->kernels, layout, qsa_host_page(store, QSA_ARENA_KV, layer, place.page),
@@ -31,7 +31,7 @@ static void poison_group(qsa_cache *cache, qsa_place first)
     static float nan[QSA_MAX_DIM];
     for (int i = 0; i < QSA_MAX_DIM; i++)
         nan[i] = NAN;
-    for (uint32_t layer = 0; layer < cache->layout.layers; layer++)
+    for (uint32_t layer = 0; layer < cache->layout.config.layers; layer++)
         qsa_store_pooled(&cache->layout, qsa_host_page(qsa_host(cache->store), QSA_ARENA_POOLED, layer, first.page),
                          first.slot, nan);
 }
@@ -41,8 +41,8 @@ static void poison_slots(qsa_cache *cache, uint32_t page, uint32_t from, uint32_
 {
     for (uint32_t slot = from; slot < to; slot++) {
         poison_slot(cache, (qsa_place){page, slot});
-        if ((slot + 1) % cache->layout.ratio == 0)
-            poison_group(cache, (qsa_place){page, slot + 1 - cache->layout.ratio});
+        if ((slot + 1) % cache->layout.config.ratio == 0)
+            poison_group(cache, (qsa_place){page, slot + 1 - cache->layout.config.ratio});
     }
 }
 
@@ -58,7 +58,7 @@ static void poison_tail(qsa_cache *cache, const qsa_sequence *sequence)
 
 static void poison_scratch(const qsa_cache *cache, const qsa_scratch *scratch)
 {
-    const qsa_config *config = &cache->config;
+    const qsa_config *config = &cache->layout.config;
     const uint32_t row = qsa_row_limit(config->ratio, config->budget);
     memset(scratch->queries, 0xff, QSA_SCAN_QUERIES * config->index_heads * config->index_dim * sizeof(float));
     memset(scratch->scores, 0xff, QSA_SCAN_QUERIES * QSA_SCAN_TILES * cache->layout.page_groups * sizeof(float));
@@ -80,29 +80,31 @@ static void poison_scratch(const qsa_cache *cache, const qsa_scratch *scratch)
 static void poison_step(const qsa_cache *cache)
 {
     struct qsa_step *step = qsa_step_of(cache);
-    const size_t tokens = cache->config.max_step_tokens;
+    const size_t tokens = cache->layout.config.max_step_tokens;
     memset(step->entries, 0xff, tokens * sizeof *step->entries);
     memset(step->batch_entries, 0xff, tokens * sizeof *step->batch_entries);
     memset(step->token_entry, 0xff, tokens * sizeof *step->token_entry);
     memset(step->queries, 0xff, tokens * sizeof *step->queries);
     memset(step->units, 0xff, tokens * sizeof *step->units);
     memset(step->relative, 0x7f, tokens * sizeof *step->relative);
-    memset(step->cos_sin, 0xff, 2 * tokens * cache->config.rotary_dim * sizeof(float));
-    memset(cache->page_cos_sin, 0xff, cache->layout.page_groups * cache->config.rotary_dim * sizeof(float));
+    memset(step->cos_sin, 0xff, 2 * tokens * cache->layout.config.rotary_dim * sizeof(float));
+    memset(cache->page_cos_sin, 0xff, cache->layout.page_groups * cache->layout.config.rotary_dim * sizeof(float));
 }
 
 static void poison_store(const qsa_cache *cache)
 {
     qsa_host_store *store = qsa_host(cache->store);
-    const size_t tokens = cache->config.max_step_tokens, ranges = QSA_RANGES_LIMIT * (size_t)cache->config.max_parts;
+    const size_t tokens = cache->layout.config.max_step_tokens,
+                 ranges = QSA_RANGES_LIMIT * (size_t)cache->layout.config.max_parts;
     memset(store->selected, 0xff, tokens * store->k * sizeof *store->selected);
     memset(store->n_selected, 0xff, tokens * sizeof *store->n_selected);
     memset(store->ranges, 0xff, ranges * sizeof *store->ranges);
     memset(store->few, 0xff, ranges * qsa_few_limit(store->k, 2) * sizeof *store->few);
     memset(store->qk, 0xff,
-           (cache->config.max_parts - 1) * (size_t)(cache->config.q_heads / cache->config.kv_heads) *
+           (cache->layout.config.max_parts - 1) *
+               (size_t)(cache->layout.config.q_heads / cache->layout.config.kv_heads) *
                store->scratch[0].attend.x_stride * sizeof(float));
-    for (uint32_t i = 0; i < cache->config.max_parts; i++)
+    for (uint32_t i = 0; i < cache->layout.config.max_parts; i++)
         poison_scratch(cache, &store->scratch[i]);
 }
 
@@ -110,7 +112,7 @@ void poison_dead(qsa_cache *cache)
 {
     for (uint32_t i = 0; i < cache->n_free; i++)
         poison_slots(cache, cache->free_pages[i], 0, QSA_PAGE_TOKENS);
-    for (uint32_t slot = 0; slot < cache->config.max_sequences; slot++)
+    for (uint32_t slot = 0; slot < cache->layout.config.max_sequences; slot++)
         poison_tail(cache, &cache->sequences[slot]);
     poison_step(cache);
     poison_store(cache);

@@ -171,7 +171,7 @@ static void compact_puts_sequences_in_order(void **state)
         world_ok(qsa_cache_compact(l->cache));
         life_compare(l);
         uint32_t next = 0;
-        for (uint32_t slot = 0; slot < l->cache->config.max_sequences; slot++)
+        for (uint32_t slot = 0; slot < l->cache->layout.config.max_sequences; slot++)
             for (uint32_t p = 0; p < l->cache->sequences[slot].n_pages; p++) {
                 uint32_t page = *qsa_sequence_page(&l->cache->sequences[slot], p);
                 assert_true(page <= next); /* shared with one before, or the next */

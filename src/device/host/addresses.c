@@ -42,9 +42,9 @@ static void add_blocks(const head_pages *pages, const qsa_batch_entry *entry, co
     const size_t row_bytes = layout->row_bytes;
     const void **blocks = row->blocks, **v = row->v;
     for (uint32_t i = 0; i < n; i++) {
-        const qsa_place place = qsa_batch_place(entry, (uint64_t)groups[i] * layout->ratio);
+        const qsa_place place = qsa_batch_place(entry, (uint64_t)groups[i] * layout->config.ratio);
         const uint8_t *page = pages->kv + place.page * pages->page_stride;
-        for (uint32_t s = place.slot; s < place.slot + layout->ratio; s += QSA_BLOCK_TOKENS) {
+        for (uint32_t s = place.slot; s < place.slot + layout->config.ratio; s += QSA_BLOCK_TOKENS) {
             const uint8_t *values = page + qsa_layout_v_token(layout, pages->head, s);
             *blocks++ = page + qsa_layout_k_block(layout, pages->head, s);
             for (uint32_t j = 0; j < QSA_BLOCK_TOKENS; j++)
@@ -62,7 +62,8 @@ void qsa_host_addresses(const qsa_host_context *c, uint32_t token, uint32_t kv_h
     assert(begin <= end && end <= c->store->n_selected[token] + 1);
     const qsa_batch_entry *entry = qsa_batch_entry_of(c->batch, token);
     const qsa_query *query = &c->batch->queries[token];
-    const uint32_t ratio = c->store->base.layout->ratio, *groups = c->store->selected + (size_t)token * c->store->k;
+    const uint32_t ratio = c->store->base.layout->config.ratio,
+                   *groups = c->store->selected + (size_t)token * c->store->k;
     const uint32_t n_groups = c->store->n_selected[token], last = end < n_groups ? end : n_groups;
     const head_pages pages = pages_of_head(c->store, c->io->layer, kv_head);
     out->n = out->n_blocks = 0;

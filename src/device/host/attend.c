@@ -112,7 +112,7 @@ static void qk_of_token_range(const qsa_host_context *c, const attend_plan *plan
     qsa_host_addresses(c, heads.token, heads.kv_head, (uint32_t)begin, (uint32_t)end, &scratch->row);
     if (scratch->row.n == 0)
         return;
-    const uint32_t first_token = (uint32_t)begin * base->layout->ratio;
+    const uint32_t first_token = (uint32_t)begin * base->layout->config.ratio;
     for (uint32_t h = 0; h < plan->heads; h += heads.n) {
         heads = heads_of(c, plan, kv_query, h, plan->heads);
         load_q(c, &heads);

@@ -10,8 +10,9 @@
 
 /* ---- memory ---- */
 
-static void carve_scratch(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout, qsa_scratch *out)
+static void carve_scratch(qsa_carve *carve, const qsa_layout *layout, qsa_scratch *out)
 {
+    const qsa_config *config = &layout->config;
     const uint32_t row = qsa_row_limit(config->ratio, config->budget);
     const uint32_t blocks = qsa_block_limit(config->ratio, config->budget);
     const uint32_t capacity = qsa_selection_capacity(config->budget / config->ratio);
@@ -37,8 +38,9 @@ static void carve_scratch(qsa_carve *carve, const qsa_config *config, const qsa_
         *out = s;
 }
 
-static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout)
+static qsa_store *carve(qsa_carve *carve, const qsa_layout *layout)
 {
+    const qsa_config *config = &layout->config;
     qsa_host_store *store = qsa_carve_bytes(carve, 1, sizeof *store), local;
     memset(&local, 0, sizeof local);
     const uint64_t tokens = config->max_step_tokens, ranges = QSA_RANGES_LIMIT * (uint64_t)config->max_parts;
@@ -54,7 +56,7 @@ static qsa_store *carve(qsa_carve *carve, const qsa_config *config, const qsa_la
     local.scratch = qsa_carve_bytes(carve, config->max_parts, sizeof(qsa_scratch));
     local.next = qsa_carve_bytes(carve, (uint64_t)QSA_STEALING_COUNT * config->max_parts, sizeof(qsa_next_task));
     for (uint32_t i = 0; i < config->max_parts; i++)
-        carve_scratch(carve, config, layout, local.scratch == NULL ? NULL : &local.scratch[i]);
+        carve_scratch(carve, layout, local.scratch == NULL ? NULL : &local.scratch[i]);
     if (store == NULL)
         return NULL;
     *store = local;
@@ -85,7 +87,7 @@ static qsa_status copy_page(qsa_store *base, uint32_t from, uint32_t to)
 {
     const qsa_host_store *store = qsa_host(base);
     for (int arena = 0; arena < QSA_ARENA_COUNT; arena++)
-        for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+        for (uint32_t layer = 0; layer < base->layout->config.layers; layer++)
             memcpy(qsa_host_page(store, arena, layer, to), qsa_host_page(store, arena, layer, from),
                    (size_t)base->layout->page_stride[arena]);
     return QSA_OK;
@@ -106,7 +108,7 @@ static qsa_status swap_pages(qsa_store *base, uint32_t a, uint32_t b)
 {
     const qsa_host_store *store = qsa_host(base);
     for (int arena = 0; arena < QSA_ARENA_COUNT; arena++)
-        for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+        for (uint32_t layer = 0; layer < base->layout->config.layers; layer++)
             swap_bytes(qsa_host_page(store, arena, layer, a), qsa_host_page(store, arena, layer, b),
                        (size_t)base->layout->page_stride[arena]);
     return QSA_OK;
@@ -116,8 +118,8 @@ static qsa_status copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint
 {
     const qsa_host_store *store = qsa_host(base);
     const qsa_layout *layout = base->layout;
-    const size_t raw_bytes = (size_t)layout->index_dim * layout->index_bytes;
-    for (uint32_t layer = 0; layer < layout->layers; layer++) {
+    const size_t raw_bytes = (size_t)layout->config.index_dim * layout->index_bytes;
+    for (uint32_t layer = 0; layer < layout->config.layers; layer++) {
         const uint8_t *kv_from = qsa_host_page(store, QSA_ARENA_KV, layer, from.page);
         uint8_t *kv_to = qsa_host_page(store, QSA_ARENA_KV, layer, to.page);
         for (uint32_t s = 0; s < n; s++)
@@ -136,13 +138,13 @@ static qsa_status pool(qsa_store *base, qsa_place first, uint32_t n, const float
         qsa_group groups[QSA_POOLED_AT_ONCE];
         count = n - g < QSA_POOLED_AT_ONCE ? n - g : QSA_POOLED_AT_ONCE;
         for (uint32_t i = 0; i < count; i++)
-            groups[i] = (qsa_group){{first.page, first.slot + (g + i) * base->layout->ratio},
+            groups[i] = (qsa_group){{first.page, first.slot + (g + i) * base->layout->config.ratio},
                                     cos_sin + (size_t)(g + i) * 2 * base->rotary->pairs};
-        for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+        for (uint32_t layer = 0; layer < base->layout->config.layers; layer++)
             qsa_host_pool(store, layer, &store->scratch[0], groups, count);
     }
     qsa_float_env_leave(saved);
-    base->work->keys_pooled += (uint64_t)n * base->layout->layers;
+    base->work->keys_pooled += (uint64_t)n * base->layout->config.layers;
     return QSA_OK;
 }
 

@@ -53,7 +53,7 @@ typedef struct page_range {
 
 static uint64_t slot_groups(const qsa_host_context *c, const qsa_batch_entry *entry)
 {
-    return entry->first_slot / c->store->base.layout->ratio;
+    return entry->first_slot / c->store->base.layout->config.ratio;
 }
 
 static page_range pages_of(const qsa_host_context *c, const qsa_batch_entry *entry, uint64_t first_group,

@@ -148,14 +148,14 @@ static qsa_status pool(qsa_store *base, qsa_place first, uint32_t n, const float
 {
     opencl_store *store = store_of(base);
     for (uint32_t g = 0; g < n; g++)
-        store->groups[g] = (device_group){first.page, first.slot + g * base->layout->ratio, g};
+        store->groups[g] = (device_group){first.page, first.slot + g * base->layout->config.ratio, g};
     QSA_TRY(opencl_upload(store, store->buffers[BUFFER_GROUPS], 0, store->groups, n * sizeof *store->groups));
     QSA_TRY(opencl_upload(store, store->buffers[BUFFER_COS_SIN], 0, cos_sin,
                           (uint64_t)n * 2 * base->rotary->pairs * sizeof(float)));
-    for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+    for (uint32_t layer = 0; layer < base->layout->config.layers; layer++)
         QSA_TRY(pool_layer(store, layer, n));
     QSA_TRY(opencl_finish(store));
-    base->work->keys_pooled += (uint64_t)n * base->layout->layers;
+    base->work->keys_pooled += (uint64_t)n * base->layout->config.layers;
     return QSA_OK;
 }
 

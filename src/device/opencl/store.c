@@ -104,46 +104,48 @@ static uint64_t page_bytes(const qsa_layout *layout)
     return most;
 }
 
-static uint64_t chunks_limit(const qsa_config *config, const qsa_layout *layout)
+static uint64_t chunks_limit(const qsa_layout *layout)
 {
-    return qsa_chunks_limit(layout->pages, config->max_sequences);
+    return qsa_chunks_limit(layout->pages, layout->config.max_sequences);
 }
 
-static uint32_t groups_limit(const qsa_config *config, const qsa_layout *layout)
+static uint32_t groups_limit(const qsa_layout *layout)
 {
-    return config->max_step_tokens > layout->page_groups ? config->max_step_tokens : layout->page_groups;
+    return layout->config.max_step_tokens > layout->page_groups ? layout->config.max_step_tokens : layout->page_groups;
 }
 
 /* Most numbers in the page tables of one step: chunks, and a directory per sequence. */
-static uint64_t tables_limit(const qsa_config *config, const qsa_layout *layout)
+static uint64_t tables_limit(const qsa_layout *layout)
 {
-    const uint64_t directory = qsa_directory_limit(layout->pages), chunks = chunks_limit(config, layout);
+    const qsa_config *config = &layout->config;
+    const uint64_t directory = qsa_directory_limit(layout->pages), chunks = chunks_limit(layout);
     const uint64_t entries =
         config->max_sequences < config->max_step_tokens ? config->max_sequences : config->max_step_tokens;
     return (chunks < entries * directory ? chunks : entries * directory) * QSA_CHUNK_PAGES + entries * directory;
 }
 
-qsa_store *opencl_carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout)
+qsa_store *opencl_carve(qsa_carve *carve, const qsa_layout *layout)
 {
+    const qsa_config *config = &layout->config;
     const qsa_opencl_device *device = (const qsa_opencl_device *)(const void *)config->device;
     opencl_store *store = qsa_carve_bytes(carve, 1, sizeof *store), local;
     memset(&local, 0, sizeof local);
     local.device = device;
     local.plan = plan_for(device, config);
     const uint64_t tokens = config->max_step_tokens;
-    local.arenas = qsa_carve_bytes(carve, (uint64_t)layout->layers * QSA_ARENA_COUNT, sizeof(cl_mem));
+    local.arenas = qsa_carve_bytes(carve, (uint64_t)config->layers * QSA_ARENA_COUNT, sizeof(cl_mem));
     local.tokens = qsa_carve_bytes(carve, tokens, sizeof *local.tokens);
     local.entries = qsa_carve_bytes(carve, tokens, sizeof *local.entries);
-    local.groups = qsa_carve_bytes(carve, groups_limit(config, layout), sizeof *local.groups);
-    local.tables = qsa_carve_bytes(carve, tables_limit(config, layout), sizeof *local.tables);
-    local.chunk_at = qsa_carve_bytes(carve, chunks_limit(config, layout), sizeof *local.chunk_at);
-    local.chunk_stamp = qsa_carve_bytes(carve, chunks_limit(config, layout), sizeof *local.chunk_stamp);
+    local.groups = qsa_carve_bytes(carve, groups_limit(layout), sizeof *local.groups);
+    local.tables = qsa_carve_bytes(carve, tables_limit(layout), sizeof *local.tables);
+    local.chunk_at = qsa_carve_bytes(carve, chunks_limit(layout), sizeof *local.chunk_at);
+    local.chunk_stamp = qsa_carve_bytes(carve, chunks_limit(layout), sizeof *local.chunk_stamp);
     local.staging = qsa_carve_bytes(carve, tokens * local.plan.in_all, sizeof(float));
     local.page = qsa_carve_bytes(carve, 1, page_bytes(layout));
     if (store == NULL)
         return NULL;
-    memset(local.arenas, 0, (size_t)layout->layers * QSA_ARENA_COUNT * sizeof(cl_mem));
-    memset(local.chunk_stamp, 0, chunks_limit(config, layout) * sizeof *local.chunk_stamp);
+    memset(local.arenas, 0, (size_t)config->layers * QSA_ARENA_COUNT * sizeof(cl_mem));
+    memset(local.chunk_stamp, 0, chunks_limit(layout) * sizeof *local.chunk_stamp);
     *store = local;
     return &store->base;
 }
@@ -167,17 +169,18 @@ static qsa_status new_buffer(opencl_store *store, uint64_t bytes, cl_mem *out)
 }
 
 /* Bytes of all buffers but the arenas. */
-static void size_buffers(const qsa_config *config, const qsa_layout *layout, uint64_t out[BUFFERS])
+static void size_buffers(const qsa_layout *layout, uint64_t out[BUFFERS])
 {
+    const qsa_config *config = &layout->config;
     const opencl_plan plan = plan_for((const qsa_opencl_device *)(const void *)config->device, config);
     const uint64_t tokens = config->max_step_tokens, groups = plan.work_groups;
     const uint64_t units = 2 * groups > RANGES ? 2 * groups : RANGES; /* ranges of all queries that are split */
-    const uint64_t rows = 2 * tokens > groups_limit(config, layout) ? 2 * tokens : groups_limit(config, layout);
+    const uint64_t rows = 2 * tokens > groups_limit(layout) ? 2 * tokens : groups_limit(layout);
     const uint64_t sizes[BUFFERS] = {[BUFFER_WEIGHTS] = config->layers * qsa_weight_floats(config) * sizeof(float),
                                      [BUFFER_TOKENS] = tokens * sizeof(device_token),
                                      [BUFFER_ENTRIES] = tokens * sizeof(device_entry),
-                                     [BUFFER_TABLES] = tables_limit(config, layout) * sizeof(uint32_t),
-                                     [BUFFER_GROUPS] = groups_limit(config, layout) * sizeof(device_group),
+                                     [BUFFER_TABLES] = tables_limit(layout) * sizeof(uint32_t),
+                                     [BUFFER_GROUPS] = groups_limit(layout) * sizeof(device_group),
                                      [BUFFER_COS_SIN] = rows * config->rotary_dim * sizeof(float),
                                      [BUFFER_IN] = tokens * plan.in_all * sizeof(float),
                                      [BUFFER_OUT] = tokens * config->q_heads * config->head_dim * sizeof(float),
@@ -193,10 +196,10 @@ static void size_buffers(const qsa_config *config, const qsa_layout *layout, uin
     memcpy(out, sizes, sizeof sizes);
 }
 
-uint64_t opencl_device_bytes(const qsa_config *config, const qsa_layout *layout)
+uint64_t opencl_device_bytes(const qsa_layout *layout)
 {
     uint64_t sizes[BUFFERS], sum = 0;
-    size_buffers(config, layout, sizes);
+    size_buffers(layout, sizes);
     for (int i = 0; i < BUFFERS; i++)
         sum += sizes[i];
     return sum;
@@ -206,10 +209,10 @@ static qsa_status make_buffers(opencl_store *store)
 {
     const qsa_layout *layout = store->base.layout;
     uint64_t sizes[BUFFERS];
-    size_buffers(store->base.config, layout, sizes);
+    size_buffers(layout, sizes);
     for (int i = 0; i < BUFFERS; i++)
         QSA_TRY(new_buffer(store, sizes[i], &store->buffers[i]));
-    for (uint32_t i = 0; i < layout->layers * QSA_ARENA_COUNT; i++)
+    for (uint32_t i = 0; i < layout->config.layers * QSA_ARENA_COUNT; i++)
         QSA_TRY(new_buffer(store, layout->layer_stride[i % QSA_ARENA_COUNT], &store->arenas[i]));
     return opencl_upload(store, store->buffers[BUFFER_WEIGHTS], 0, store->base.weights, sizes[BUFFER_WEIGHTS]);
 }
@@ -350,7 +353,7 @@ qsa_status opencl_copy_page(qsa_store *base, uint32_t from, uint32_t to)
 {
     opencl_store *store = store_of(base);
     QSA_TRY(check_alive(store));
-    for (uint32_t layer = 0; layer < base->layout->layers; layer++)
+    for (uint32_t layer = 0; layer < base->layout->config.layers; layer++)
         for (int arena = 0; arena < QSA_ARENA_COUNT; arena++) {
             const uint64_t stride = base->layout->page_stride[arena];
             const cl_mem pages = opencl_arena(store, layer, arena);
@@ -377,7 +380,7 @@ qsa_status opencl_swap_pages(qsa_store *base, uint32_t a, uint32_t b)
 {
     opencl_store *store = store_of(base);
     QSA_TRY(check_alive(store));
-    const uint32_t all = base->layout->layers * QSA_ARENA_COUNT;
+    const uint32_t all = base->layout->config.layers * QSA_ARENA_COUNT;
     uint32_t done = 0;
     qsa_status status = QSA_OK;
     while (done < all && (status = swap_one(store, done, a, b)) == QSA_OK)
@@ -397,7 +400,7 @@ qsa_status opencl_swap_pages(qsa_store *base, uint32_t a, uint32_t b)
 qsa_status opencl_copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint32_t n)
 {
     opencl_store *store = store_of(base);
-    for (uint32_t layer = 0; layer < base->layout->layers; layer++) {
+    for (uint32_t layer = 0; layer < base->layout->config.layers; layer++) {
         opencl_arguments arguments = {.count = 0};
         opencl_number(&arguments, from.page);
         opencl_number(&arguments, from.slot);

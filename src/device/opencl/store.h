@@ -129,8 +129,8 @@ qsa_status opencl_finish(opencl_store *store);
 
 /* ---- operations of device.h on stores and pages; those on steps, and the table of all, are in step.c ---- */
 
-qsa_store *opencl_carve(qsa_carve *carve, const qsa_config *config, const qsa_layout *layout);
-uint64_t opencl_device_bytes(const qsa_config *config, const qsa_layout *layout);
+qsa_store *opencl_carve(qsa_carve *carve, const qsa_layout *layout);
+uint64_t opencl_device_bytes(const qsa_layout *layout);
 qsa_status opencl_open_store(qsa_store *base);
 void opencl_close_store(qsa_store *base);
 qsa_status opencl_copy_page(qsa_store *base, uint32_t from, uint32_t to);
