@@ -85,7 +85,7 @@ static void print_sequences(const qsa_snapshot *s)
     }
     if (s->n_sequences > SHOWN_SEQUENCES)
         printf("           and %" PRIu32 " more sequences\n", s->n_sequences - SHOWN_SEQUENCES);
-    printf("rows       %" PRIu64 " of %" PRIu64 " tokens; what sequences share is stored once\n", s->rows,
+    printf("rows       %" PRIu64 " of %" PRIu64 " tokens; what sequences share is stored once\n", s->tokens,
            all_tokens(s));
 }
 
@@ -152,7 +152,7 @@ static bool print_json(const char *path, const qsa_snapshot *s)
     snprintf(digest, sizeof digest, "%016" PRIx64, s->model_digest);
     json_t *all =
         json_pack("{s:s, s:I, s:I, s:s, s:I, s:o, s:o, s:o}", "path", path, "bytes", (json_int_t)s->size_bytes,
-                  "version", (json_int_t)s->version, "model_digest", digest, "rows", (json_int_t)s->rows, "shape",
+                  "version", (json_int_t)s->version, "model_digest", digest, "rows", (json_int_t)s->tokens, "shape",
                   json_of_shape(&s->config), "sequences", json_of_sequences(s), "host", json_of_sections(s));
     const bool is_good = all && json_dumpf(all, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
     json_decref(all);

@@ -128,7 +128,7 @@ static void compare_row(report *r, const feed_run *run, const oracle_shape *shap
     const uint32_t chosen = groups < run->groups_size ? groups : run->groups_size;
     const uint32_t *selected = run->groups + (size_t)t * run->groups_size;
     uint32_t size = 0;
-    if (!report_call(r, qsa_row(selected, run->n_groups[t], ratio, n, row, &size), "qsa_row"))
+    if (!report_call(r, qsa_selected_tokens(selected, run->n_groups[t], ratio, n, row, &size), "qsa_selected_tokens"))
         return;
     const int n_expected = oracle_row_of(shape, (int)t, (const int32_t *)selected, (int)run->n_groups[t], expected);
     report_numbers(r, "row of token", t, (const uint32_t *)expected, (size_t)n_expected, row, size);

@@ -110,14 +110,15 @@ qsa_status plain_row(const plain_run *run, uint32_t t, uint32_t *out_groups, uin
                      uint32_t *out_n)
 {
     qsa_status status = choose(run, t, out_groups, out_n_groups);
-    return status == QSA_OK ? qsa_row(out_groups, *out_n_groups, run->c->config.ratio, (uint64_t)t + 1, out_row, out_n)
-                            : status;
+    return status == QSA_OK
+               ? qsa_selected_tokens(out_groups, *out_n_groups, run->c->config.ratio, (uint64_t)t + 1, out_row, out_n)
+               : status;
 }
 
 qsa_status plain_output(const plain_run *run, uint32_t t, const uint32_t *row, uint32_t n, float *out)
 {
     const golden_case *c = run->c;
     assert(c->has_attention && c->final_qkv);
-    return qsa_attend_row(&c->config, c->q + (size_t)t * c->config.q_heads * c->config.head_dim, c->k, c->v, row, n,
-                          out);
+    return qsa_attend_selected(&c->config, c->q + (size_t)t * c->config.q_heads * c->config.head_dim, c->k, c->v, row,
+                               n, out);
 }

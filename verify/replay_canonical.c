@@ -154,7 +154,8 @@ static void compare_fed_queries(const canonical *k, const feed_run *run)
     for (size_t i = 0; i < c->queries; i++) {
         const uint32_t t = c->query[i];
         const uint32_t *groups = run->groups + (size_t)t * run->groups_size;
-        if (!report_call(k->r, qsa_row(groups, run->n_groups[t], c->config.ratio, (uint64_t)t + 1, row, &n), "row"))
+        if (!report_call(k->r, qsa_selected_tokens(groups, run->n_groups[t], c->config.ratio, (uint64_t)t + 1, row, &n),
+                         "row"))
             break;
         for (uint32_t j = 0; j < n; j++)
             h.rows = golden_hash_u32(h.rows, row[j]);

@@ -8,12 +8,12 @@
 
 QSA_BEGIN_DECLS
 
-/* One query over the tokens row[0 .. n), ascending. The shape comes from config.
+/* One query over the n selected tokens `tokens`, ascending. The shape comes from config.
  * q [q_heads][head_dim], normed and rotated; k, v [tokens][kv_heads][head_dim], as stored, widened to f32;
  * out [q_heads][head_dim]. Allocates O(n) for the call.
- * Errors: QSA_E_ARGUMENT (row empty or not ascending), QSA_E_NONFINITE, QSA_E_MEMORY. */
-QSA_API qsa_status qsa_attend_row(const qsa_config *config, const float *q, const float *k, const float *v,
-                                  const uint32_t *row, uint32_t n, float *out);
+ * Errors: QSA_E_ARGUMENT (no token, or not ascending), QSA_E_NONFINITE, QSA_E_MEMORY. */
+QSA_API qsa_status qsa_attend_selected(const qsa_config *config, const float *q, const float *k, const float *v,
+                                       const uint32_t *tokens, uint32_t n, float *out);
 
 /* The same over all tokens 0 .. n-1. */
 QSA_API qsa_status qsa_attend_dense(const qsa_config *config, const float *q, const float *k, const float *v,

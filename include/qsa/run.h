@@ -29,7 +29,7 @@ typedef struct qsa_run {
     int64_t frontier; /* position after the last token; 0 if there is none */
 } qsa_run;
 
-/* Classifies the n positions of one row of an engine's batch: padding, one run, padding.
+/* Classifies the n positions of one sequence of an engine's padded batch: padding, one run, padding.
  * is_token [n]: 0 marks padding, whose position is not read; NULL: every entry is a token.
  * Errors: QSA_E_HOLE naming the first entry that breaks the run, expected and found (padding between tokens and
  * positions that repeat or go back are holes too); QSA_E_LIMIT (a position outside 0 .. 2^31-1). */

@@ -2,8 +2,8 @@
 /* Scores, membership and emission on plain arrays (SPEC section 4).
  *
  * Membership and emission are two contracts. Membership: the best k groups by (score descending, group ascending).
- * Emission: the tokens of the selected groups, then the tail, in ascending order of position; that list is called the
- * row of the query. Both are unique, whatever the number of threads or the instruction set. */
+ * Emission: the tokens of the selected groups, then the tail, in ascending order of position. Both are unique, whatever
+ * the number of threads or the instruction set. */
 #ifndef QSA_SELECT_H
 #define QSA_SELECT_H
 
@@ -22,11 +22,11 @@ QSA_API qsa_status qsa_score(const float *query, uint32_t heads, uint32_t dim, c
  * group). */
 QSA_API qsa_status qsa_select(const float *scores, size_t n, uint32_t k, uint32_t *out_groups, uint32_t *out_n);
 
-/* The row of a query that sees n_tokens tokens, as offsets from the run's first token: the tokens of the selected
- * groups, then the tail. groups [n_groups], ascending, each below n_tokens / ratio; out_row has room for n_groups *
- * ratio + ratio - 1. Errors: QSA_E_ARGUMENT (groups not ascending or out of range). */
-QSA_API qsa_status qsa_row(const uint32_t *groups, uint32_t n_groups, uint32_t ratio, uint64_t n_tokens,
-                           uint32_t *out_row, uint32_t *out_n);
+/* The selected tokens of a query that sees n_tokens tokens, as offsets from the run's first token: those of the
+ * selected groups, then the tail. groups [n_groups], ascending, each below n_tokens / ratio; out_tokens has room for
+ * n_groups * ratio + ratio - 1. Errors: QSA_E_ARGUMENT (groups not ascending or out of range). */
+QSA_API qsa_status qsa_selected_tokens(const uint32_t *groups, uint32_t n_groups, uint32_t ratio, uint64_t n_tokens,
+                                       uint32_t *out_tokens, uint32_t *out_n);
 
 QSA_END_DECLS
 #endif

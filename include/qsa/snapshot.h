@@ -44,7 +44,7 @@ typedef struct qsa_snapshot {
     uint32_t n_sections;
     uint32_t version;
     uint64_t model_digest;
-    uint64_t rows;           /* tokens stored, shared ones once */
+    uint64_t tokens;         /* stored ones, shared ones once */
     uint64_t size_bytes;     /* of the whole snapshot */
     qsa_config config;       /* shape and precision; the sizes (capacity, ...) are 0 */
     qsa_seq_info *infos;     /* [n_sequences] */
@@ -60,7 +60,7 @@ QSA_API qsa_status qsa_snapshot_write(const qsa_cache *cache, const qsa_seq *seq
 
 /* Opens the snapshot's sequences in the cache, beside those that are open.
  * Errors: QSA_E_MEMORY, QSA_E_FULL (pages, page-table chunks, sequences), QSA_E_BUSY, QSA_E_UNSUPPORTED (version,
- * shape, precision or model: both values), QSA_E_FORMAT (naming the part), the reader's. */
+ * shape, precision or model: both values), QSA_E_FORMAT (naming the section), the reader's. */
 QSA_API qsa_status qsa_snapshot_read(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,
                                      qsa_snapshot *out_snapshot);
 

@@ -10,25 +10,25 @@
 enum { QSA_HEADS_AT_ONCE = 16 };
 
 /* The selected tokens of a query for one kv head, as addresses, in order of position. */
-typedef struct qsa_row_view {
+typedef struct qsa_addresses {
     const void **blocks; /* K blocks [n_blocks] that hold at least one selected token */
     const void **v;      /* V rows [n] */
     uint32_t *lanes;     /* [n] index of token j among the blocks' lanes, 4 * block + lane, ascending */
     uint32_t n_blocks, n;
     bool compact; /* lanes[j] == j for all j */
-} qsa_row_view;
+} qsa_addresses;
 
 /* Scratch of one part. */
 typedef struct qsa_attend_scratch {
-    qsa_row_view row;
+    qsa_addresses selected;
     float *q; /* [QSA_HEADS_AT_ONCE][head_dim] */
     float *x; /* [QSA_HEADS_AT_ONCE][x_stride] */
     size_t x_stride;
-    const void **v_from; /* [qsa_row_limit] V rows from dimension `begin` on */
+    const void **v_from; /* [qsa_selected_limit] V rows from dimension `begin` on */
 } qsa_attend_scratch;
 
 /* Most selected tokens of a query, and most K blocks that hold them, in a configuration. */
-uint32_t qsa_row_limit(uint32_t ratio, uint32_t budget);
+uint32_t qsa_selected_limit(uint32_t ratio, uint32_t budget);
 uint32_t qsa_block_limit(uint32_t ratio, uint32_t budget);
 
 /* Floats from one head's scores x to the next head's: an odd number of cache lines, so that one token's scores of all

@@ -6,6 +6,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 
+#include <assert.h>
+
 typedef struct qsa_carve {
     uint8_t *base; /* NULL: measure only */
     uint64_t used;
@@ -14,6 +16,7 @@ typedef struct qsa_carve {
 
 static inline void *qsa_carve_bytes(qsa_carve *carve, uint64_t count, uint64_t size)
 {
+    assert(size > 0 && carve->used % QSA_ALIGNMENT == 0);
     uint64_t bytes = 0, rounded = 0, end = 0;
     if (!qsa_multiply(count, size, &bytes) || !qsa_add(bytes, QSA_ALIGNMENT - 1, &rounded) ||
         !qsa_add(carve->used, rounded / QSA_ALIGNMENT * QSA_ALIGNMENT, &end)) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* sin, cos and powers with defined bits (SPEC section 6). */
 #include "base/elementary.h"
 
 /* pi/2 in three parts, so that k times each of the first two is exact for the k that occur. */

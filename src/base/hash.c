@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The one translation unit with the body of XXH3. */
 #include "base/hash.h"
 
 void qsa_hash_begin(qsa_hash *hash)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which instruction sets this processor and the system have. */
 #include "base/isa.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The default allocator, and calls to the host's. */
 #if defined(__linux__)
 #define _GNU_SOURCE /* madvise */
 #endif
@@ -49,6 +50,7 @@ void *qsa_allocate(const qsa_allocator *allocator, uint64_t size_bytes)
 
 void qsa_release(const qsa_allocator *allocator, void *memory, uint64_t size_bytes)
 {
+    assert(allocator != NULL && allocator->release != NULL);
     if (memory != NULL)
         allocator->release(allocator->context, memory, size_bytes == 0 ? QSA_ALIGNMENT : (size_t)size_bytes);
 }

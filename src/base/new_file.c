@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A file without a name until it is whole: O_TMPFILE and linkat, or a temporary name and rename. */
 #if defined(__linux__)
 #define _GNU_SOURCE /* O_TMPFILE, sync_file_range */
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Default configuration, and the checks of one, field by field. */
 #include "base/shape.h"
 
 #include "base/status.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Status names and the calling thread's detail line. */
 #include "base/status.h"
 
 #include <qsa/qsa.h>

@@ -196,6 +196,14 @@ void qsa_tables_rename(qsa_cache *cache, const uint32_t *new_names);
 
 /* ---- values ---- */
 
+static inline enum qsa_arena qsa_tensor_arena(qsa_tensor tensor)
+{
+    static const enum qsa_arena arenas[] = {QSA_ARENA_KV, QSA_ARENA_KV, QSA_ARENA_RAW, QSA_ARENA_POOLED};
+    _Static_assert(QSA_TENSOR_K == 0 && QSA_TENSOR_V == 1 && QSA_TENSOR_RAW == 2 && QSA_TENSOR_POOLED == 3, "arenas");
+    assert((unsigned)tensor < QSA_TENSOR_COUNT);
+    return arenas[tensor];
+}
+
 static inline qsa_triple *qsa_triple_at(const qsa_cache *cache, qsa_place place)
 {
     assert(place.page < cache->layout.pages && place.slot < QSA_PAGE_TOKENS);

@@ -101,6 +101,7 @@ qsa_status qsa_cache_plan(const qsa_config *config, qsa_carve_step carve_step, q
 static qsa_status copy_weight(const qsa_kernels *kernels, const float *from, uint32_t dim, uint32_t layer,
                               const char *name, float *to)
 {
+    assert(dim > 0 && dim <= QSA_MAX_DIM);
     for (uint32_t d = 0; d < dim; d++)
         to[d] = from == NULL ? 1.0f : from[d];
     size_t bad = kernels->check(to, dim, QSA_WEIGHT_LIMIT);
@@ -177,8 +178,8 @@ qsa_status qsa_cache_make(const qsa_config *config, qsa_carve_step carve_step, q
     qsa_carve carve = {.base = qsa_allocate(&allocator, bytes)};
     if (carve.base == NULL)
         return qsa_fail(QSA_E_MEMORY, "no memory for %" PRIu64 " bytes of tables and working memory", bytes);
-    carved_bytes parts;
-    qsa_cache *cache = carve_cache(&carve, &layout, carve_step, &parts);
+    carved_bytes carved;
+    qsa_cache *cache = carve_cache(&carve, &layout, carve_step, &carved);
     assert(cache->carved_bytes == bytes);
     cache->allocator = allocator;
     qsa_status status = init_cache(cache, config);

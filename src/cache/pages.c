@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Pages: reference counts, the free stack, and what copies or pools whole pages with their triples. */
 #include "cache/cache.h"
 
 #include "base/float_env.h"
@@ -19,6 +20,7 @@ uint32_t qsa_page_take(qsa_cache *cache)
 void qsa_page_drop(qsa_cache *cache, uint32_t page)
 {
     assert(page < cache->layout.pages && cache->references[page] > 0);
+    assert(cache->n_free < cache->layout.pages || cache->references[page] > 1);
     if (--cache->references[page] == 0)
         cache->free_pages[cache->n_free++] = page;
 }

@@ -28,16 +28,12 @@ static uint32_t row_width(const qsa_cache *cache, qsa_tensor tensor)
 static qsa_status read_row(const qsa_cache *cache, const qsa_sequence *sequence, uint32_t layer, qsa_tensor tensor,
                            uint64_t row, float *out)
 {
-    static const enum qsa_arena arenas[QSA_TENSOR_COUNT] = {[QSA_TENSOR_K] = QSA_ARENA_KV,
-                                                            [QSA_TENSOR_V] = QSA_ARENA_KV,
-                                                            [QSA_TENSOR_RAW] = QSA_ARENA_RAW,
-                                                            [QSA_TENSOR_POOLED] = QSA_ARENA_POOLED};
     const qsa_layout *layout = &cache->layout;
     assert(layer < layout->config.layers && row < (uint64_t)(sequence->frontier - sequence->anchor));
     const qsa_place place =
         qsa_sequence_place(sequence, tensor == QSA_TENSOR_POOLED ? row * layout->config.ratio : row);
     uint8_t *page;
-    QSA_TRY(qsa_page_view(cache, arenas[tensor], layer, place.page, &page));
+    QSA_TRY(qsa_page_view(cache, qsa_tensor_arena(tensor), layer, place.page, &page));
     if (tensor == QSA_TENSOR_RAW)
         qsa_load_raw(layout, page, place.slot, out);
     else if (tensor == QSA_TENSOR_POOLED)
@@ -166,7 +162,7 @@ qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_dig
         widest = cache->layout.config.index_dim;
     float *row = qsa_allocate(&cache->allocator, widest * sizeof(float));
     if (row == NULL)
-        return qsa_fail(QSA_E_MEMORY, "digest: no memory for one row");
+        return qsa_fail(QSA_E_MEMORY, "digest: no memory for one token");
     uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
     const int64_t head[4] = {sequence->anchor, sequence->frontier, sequence->frame, (int64_t)sequence->window};
     qsa_hash state;

@@ -31,6 +31,7 @@ qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence *
 
 void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens)
 {
+    assert(sequence->first_slot < QSA_PAGE_TOKENS);
     const uint32_t needed = tokens == 0 ? 0 : (uint32_t)qsa_pages_for(sequence->first_slot + tokens);
     if (needed < sequence->n_pages)
         qsa_table_shrink(cache, sequence, needed);
@@ -56,6 +57,7 @@ void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t 
 
 qsa_status qsa_sequence_check_vacant(const qsa_cache *cache, uint32_t n)
 {
+    assert(n <= QSA_MAX_SEQUENCES);
     uint32_t vacant = 0;
     for (uint32_t slot = 0; slot < cache->layout.config.max_sequences && vacant < n; slot++)
         vacant += !cache->sequences[slot].open;

@@ -23,6 +23,7 @@ static uint32_t take_chunk(qsa_cache *cache)
 
 static void drop_chunk(qsa_cache *cache, uint32_t chunk)
 {
+    assert(cache->n_free_chunks < cache->n_chunks);
     assert(cache->chunk_references[chunk] > 0);
     if (--cache->chunk_references[chunk] == 0)
         cache->free_chunks[cache->n_free_chunks++] = chunk;
@@ -118,6 +119,7 @@ void qsa_table_share(qsa_cache *cache, qsa_sequence *sequence, const qsa_sequenc
 /* A chunk whose entries from `begin` on already are these n pages, or a new one with them. */
 static qsa_status find_chunk(qsa_cache *cache, uint32_t begin, const uint32_t *pages, uint32_t n, uint32_t *out)
 {
+    assert(n > 0 && begin + n <= QSA_CHUNK_PAGES);
     const uint32_t known = cache->chunk_of[pages[n - 1]]; /* a hint; the chunk may have been reused */
     if (cache->chunk_references[known] > 0 && memcmp(entries_of(cache, known) + begin, pages, n * sizeof *pages) == 0) {
         cache->chunk_references[known]++;

@@ -50,6 +50,7 @@ static qsa_status copy_run(qsa_cache *cache, const qsa_sequence *from, uint64_t 
 
 static qsa_status pool_run(qsa_cache *cache, const qsa_sequence *sequence, uint64_t tokens)
 {
+    assert(sequence->first_slot == 0);
     const uint64_t groups = tokens / cache->layout.config.ratio;
     for (uint64_t g = 0, n; g < groups; g += n) {
         n = groups - g < cache->layout.page_groups ? groups - g : cache->layout.page_groups;
@@ -62,6 +63,7 @@ static qsa_status pool_run(qsa_cache *cache, const qsa_sequence *sequence, uint6
 static qsa_status repack(qsa_cache *cache, qsa_sequence *sequence, int64_t anchor)
 {
     const uint64_t dropped = (uint64_t)(anchor - sequence->anchor), kept = tokens_of(sequence) - dropped;
+    assert(kept > 0 && dropped > 0);
     const uint32_t pages = (uint32_t)qsa_pages_for(kept);
     QSA_TRY(check_free(cache, "evict", pages));
     qsa_sequence old = *sequence, packed = *sequence;
@@ -172,6 +174,7 @@ qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_
 /* Copies the pages of a sequence into new ones. If the device fails, *taken says how many were taken. */
 static qsa_status copy_pages(qsa_cache *cache, const qsa_sequence *from, uint32_t *to, uint32_t *taken)
 {
+    assert(from->n_pages <= cache->n_free);
     qsa_status status = QSA_OK;
     for (*taken = 0; *taken < from->n_pages && status == QSA_OK; ++*taken) {
         to[*taken] = qsa_page_take(cache);

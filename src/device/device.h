@@ -18,6 +18,7 @@
 #include "index/rotary.h"
 #include "kernels/kernels.h"
 
+#include <assert.h>
 #include <qsa/step.h>
 #include <stdatomic.h>
 
@@ -40,25 +41,25 @@ typedef struct qsa_query {
     uint32_t n_tail;
 } qsa_query;
 
-/* A group that receives new tokens: the unit of work of the append phase, so that a group's tokens and its pooled key
+/* A task of the append phase: a group that receives new tokens, so that a group's tokens and its pooled key
  * belong to one part. */
-typedef struct qsa_unit {
+typedef struct qsa_append_task {
     qsa_place first;      /* of the group's first token */
     uint32_t first_token; /* within the step; it goes to slot first.slot + skipped */
     uint32_t skipped;     /* tokens of the group stored before the step */
     uint32_t tokens;
     uint32_t rotary_row; /* row of cos_sin for the group's first token; only if the group is complete */
     bool complete;
-} qsa_unit;
+} qsa_append_task;
 
 /* Arrays are the caller's and must not change until the step ends. */
 typedef struct qsa_batch {
-    uint32_t n_entries, n_tokens, n_units, n_rows;
+    uint32_t n_entries, n_tokens, n_tasks, n_rows;
     const qsa_batch_entry *entries;
-    const uint32_t *token_entry; /* [n_tokens] */
-    const qsa_query *queries;    /* [n_tokens] */
-    const qsa_unit *units;       /* [n_units] in order of token */
-    const float *cos_sin;        /* [n_rows][2 * pairs]: a row per token, then rows for groups begun before the step */
+    const uint32_t *token_entry;  /* [n_tokens] */
+    const qsa_query *queries;     /* [n_tokens] */
+    const qsa_append_task *tasks; /* [n_tasks] in order of token */
+    const float *cos_sin;         /* [n_rows][2 * pairs]: a row per token, then rows for groups begun before the step */
     qsa_refusals *refusals;
 } qsa_batch;
 
@@ -85,10 +86,11 @@ static inline const float *qsa_batch_cos_sin(const qsa_batch *batch, uint32_t ro
 /* The place of token number `offset` of an entry's run. */
 static inline qsa_place qsa_batch_place(const qsa_batch_entry *entry, uint64_t offset)
 {
+    assert(entry->first_slot + offset < (uint64_t)entry->n_chunks * QSA_CHUNK_TOKENS);
     return qsa_table_place(&entry->table, entry->first_slot + offset);
 }
 
-/* Splits n units over the parts: `part` gets [*begin, *end). */
+/* Splits n tasks over the parts: `part` gets [*begin, *end). */
 static inline void qsa_share(uint64_t n, uint32_t part, uint32_t parts, uint64_t *begin, uint64_t *end)
 {
     assert(part < parts);

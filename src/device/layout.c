@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes and strides of pages, and the interleaving of K blocks. */
 #include "device/layout.h"
 
 #include "base/status.h"
@@ -15,6 +16,7 @@ static const enum qsa_element element_of[QSA_KV_TYPE_COUNT] = {[QSA_KV_F32] = QS
 
 qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out)
 {
+    assert(config->ratio > 0 && QSA_PAGE_TOKENS % config->ratio == 0 && config->capacity_tokens > 0);
     qsa_layout layout = {
         .config = *config,
         .page_groups = QSA_PAGE_TOKENS / config->ratio,
@@ -45,6 +47,7 @@ qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out)
 
 void qsa_layout_move(uint32_t bytes, const uint8_t *from, size_t from_stride, uint8_t *to, size_t to_stride, uint32_t n)
 {
+    assert(bytes == 1 || bytes == 2 || bytes == 4);
     if (bytes == 4)
         for (uint32_t i = 0; i < n; i++)
             memcpy(to + 4 * i * to_stride, from + 4 * i * from_stride, 4);

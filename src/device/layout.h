@@ -84,6 +84,7 @@ void qsa_layout_move(uint32_t bytes, const uint8_t *from, size_t from_stride, ui
 /* In elements. */
 static inline size_t qsa_layout_raw_token(const qsa_layout *layout, uint32_t slot)
 {
+    assert(slot < QSA_PAGE_TOKENS);
     return (size_t)slot * layout->config.index_dim;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The lowest refusal as one atomic number. */
 #include "device/refusal.h"
 
 #include "base/limits.h"
@@ -49,6 +50,7 @@ qsa_status qsa_refusals_status(const qsa_refusals *refusals)
     if (key == UINT64_MAX)
         return QSA_OK;
     uint64_t input = take_bits(&key, INPUT_BITS), token = take_bits(&key, TOKEN_BITS);
+    assert(input <= QSA_INPUT_V_STORED);
     uint64_t entry = take_bits(&key, ENTRY_BITS);
     const char *what =
         input >= QSA_INPUT_K_STORED ? "that its storage type cannot hold" : "that is NaN, infinite or beyond 2^56";

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Encodes and decodes the elements of a page. */
 #include "device/values.h"
 
 #include "base/elementary.h"
 #include "kernels/element.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -106,6 +108,7 @@ void qsa_store_k(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *
 void qsa_store_k_block(const qsa_kernels *kernels, const qsa_layout *layout, uint8_t *page, uint32_t slot,
                        uint32_t head, const float *x, size_t stride)
 {
+    assert(slot % QSA_BLOCK_TOKENS == 0 && stride >= layout->config.head_dim);
     _Alignas(float) uint8_t rows[QSA_BLOCK_TOKENS * ROW_LIMIT_BYTES];
     for (uint32_t t = 0; t < QSA_BLOCK_TOKENS; t++)
         encode_row(kernels, layout, x + t * stride, rows + (size_t)t * layout->row_bytes);
@@ -132,6 +135,7 @@ void qsa_load_v(const qsa_layout *layout, const uint8_t *page, uint32_t slot, ui
 
 void qsa_copy_kv(const qsa_layout *layout, const uint8_t *from, uint32_t from_slot, uint8_t *to, uint32_t to_slot)
 {
+    assert(from != to || from_slot != to_slot);
     _Alignas(float) uint8_t row[ROW_LIMIT_BYTES];
     for (uint32_t head = 0; head < layout->config.kv_heads; head++) {
         qsa_layout_block_take(layout, from + qsa_layout_k_block(layout, head, from_slot), from_slot % QSA_BLOCK_TOKENS,
@@ -156,12 +160,14 @@ void qsa_load_raw(const qsa_layout *layout, const uint8_t *page, uint32_t slot, 
 
 void qsa_store_pooled(const qsa_layout *layout, uint8_t *page, uint32_t first_slot, const float *x)
 {
+    assert(first_slot < QSA_PAGE_TOKENS && first_slot % layout->config.ratio == 0);
     store(layout->index_element, page, first_slot / layout->config.ratio, layout->page_groups, x,
           layout->config.index_dim);
 }
 
 void qsa_load_pooled(const qsa_layout *layout, const uint8_t *page, uint32_t first_slot, float *x)
 {
+    assert(first_slot < QSA_PAGE_TOKENS && first_slot % layout->config.ratio == 0);
     load(layout->index_element, page, first_slot / layout->config.ratio, layout->page_groups, x,
          layout->config.index_dim);
 }
@@ -169,6 +175,7 @@ void qsa_load_pooled(const qsa_layout *layout, const uint8_t *page, uint32_t fir
 void qsa_pool_page_group(const qsa_kernels *kernels, const qsa_layout *layout, const qsa_pool_rule *rule,
                          const uint8_t *raw_page, uint32_t first_slot, const float *cos_sin, float *raw, float *out)
 {
+    assert(first_slot % layout->config.ratio == 0 && rule->ratio == layout->config.ratio);
     for (uint32_t t = 0; t < layout->config.ratio; t++)
         qsa_load_raw(layout, raw_page, first_slot + t, raw + (size_t)t * layout->config.index_dim);
     qsa_pool_one(kernels, rule, raw, cos_sin, out);

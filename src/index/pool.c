@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Pooled keys and index norms: the arithmetic, then the public functions on plain arrays. */
 #include "index/pool.h"
 
 #include "base/elementary.h"
@@ -45,6 +46,7 @@ void qsa_pool_mean(const qsa_pool_rule *rule, const float *raw, float *out_mean)
 
 void qsa_pool_angles(const qsa_pool_rule *rule, const float *cos_sin, float *out_angles)
 {
+    assert(rule->pairs <= QSA_MAX_DIM / 2);
     memcpy(out_angles, cos_sin, 2 * rule->pairs * sizeof *cos_sin);
     if (rule->bf16)
         round_all(out_angles, 2 * rule->pairs);
@@ -83,6 +85,7 @@ enum { HEADS_ROUNDED = 8 };
 
 void qsa_index_norm_rotate(const qsa_kernels *kernels, const qsa_norm_rotate_call *call)
 {
+    assert(call->heads > 0 && call->dim <= QSA_MAX_DIM && 2 * call->pairs <= call->dim);
     if (!call->bf16) {
         kernels->norm_rotate(call);
         return;

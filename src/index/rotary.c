@@ -7,6 +7,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -24,6 +25,7 @@ static double correction(double dims, double original, double theta, double rota
 
 static yarn_ramp ramp_of(const qsa_config *config)
 {
+    assert(config->yarn.factor > 0 && config->yarn.original_context > 0 && config->theta > 1);
     const qsa_yarn *yarn = &config->yarn;
     double dims = config->rotary_dim;
     yarn_ramp ramp;
@@ -68,6 +70,7 @@ static uint8_t coordinate_of(const uint32_t sections[3], uint32_t i)
 
 static void fill_table(const qsa_config *config, qsa_rotary *out)
 {
+    assert(config->rotary_dim % 2 == 0 && config->rotary_dim / 2 <= QSA_MAX_DIM / 2);
     out->pairs = config->rotary_dim / 2;
     out->attention_factor = attention_factor_of(&config->yarn);
     yarn_ramp ramp = {0, 0};

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs of positions: classification, windows, views, the append rule. */
 #include "run/run.h"
 
 #include "base/status.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static bool is_padding(const uint8_t *is_token, size_t i)
@@ -42,6 +44,7 @@ qsa_status qsa_run_classify(const int64_t *positions, const uint8_t *is_token, s
 
 int64_t qsa_run_window_anchor(int64_t anchor, int64_t position, uint32_t ratio, uint64_t window)
 {
+    assert(anchor >= 0 && position + 1 >= anchor && ratio > 0 && (window == 0 || window >= ratio));
     if (window == 0 || (uint64_t)(position + 1 - anchor) <= window)
         return anchor;
     uint64_t beyond = (uint64_t)(position + 1 - anchor) - window;
@@ -77,6 +80,7 @@ qsa_status qsa_run_view(int64_t anchor, int64_t position, uint32_t ratio, uint32
 
 qsa_status qsa_run_check_append(int64_t expected, int64_t position, uint32_t tokens, size_t entry)
 {
+    assert(expected >= 0 && expected <= QSA_MAX_POSITION + 1);
     if (position < expected)
         return qsa_fail(QSA_E_STORED, "entry %zu: position %" PRId64 " is already stored; expected %" PRId64, entry,
                         position, expected);
@@ -88,6 +92,7 @@ qsa_status qsa_run_check_append(int64_t expected, int64_t position, uint32_t tok
 
 qsa_status qsa_run_check_range(int64_t position, uint32_t tokens, size_t entry)
 {
+    assert(tokens > 0);
     if (position < 0 || position > QSA_MAX_POSITION || tokens - 1 > QSA_MAX_POSITION - position)
         return qsa_fail(QSA_E_LIMIT,
                         "entry %zu: %" PRIu32 " tokens at position %" PRId64 " do not fit in 0 .. 2147483647", entry,
@@ -97,6 +102,7 @@ qsa_status qsa_run_check_range(int64_t position, uint32_t tokens, size_t entry)
 
 qsa_status qsa_run_relative(qsa_triple triple, int64_t frame, size_t entry, uint32_t token, qsa_triple *out)
 {
+    assert(frame >= -QSA_MAX_POSITION && frame <= QSA_MAX_POSITION);
     const int32_t in[3] = {triple.t, triple.h, triple.w};
     int32_t relative[3];
     for (int axis = 0; axis < 3; axis++) {

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Merges the ranges of a split query. */
 #include "select/merge.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { FEW_MORE = 8 }; /* a small share of k varies by more than half of itself */
 
 uint32_t qsa_few_limit(uint32_t k, uint32_t n_ranges)
 {
+    assert(k > 0 && n_ranges > 0);
     const uint32_t share = (k + n_ranges - 1) / n_ranges, few = share + share / 2 + FEW_MORE;
     return few < k ? few : k;
 }
 
 void qsa_ranges_leave(const qsa_ranges *ranges, uint32_t i, const qsa_selection *found, qsa_candidate *buffer)
 {
+    assert(i < ranges->n && found->k == ranges->k && found->count <= found->capacity && buffer != found->buffer);
     const uint32_t most = qsa_few_limit(ranges->k, ranges->n);
     qsa_range *range = &ranges->ranges[i];
     *range = (qsa_range){.all = found->buffer, .n_all = found->count, .bound = -1};
@@ -60,6 +64,7 @@ static uint32_t merge_all(const qsa_ranges *ranges, uint32_t threshold, qsa_cand
         n = qsa_shrink(kernels, list, n, k, &tau);
         if (count + n > capacity)
             count = qsa_shrink(kernels, buffer, count, k, &tau);
+        assert(n <= k && count + n <= capacity);
         memcpy(buffer + count, list, n * sizeof *list);
         count += n;
     }
@@ -78,6 +83,7 @@ uint32_t qsa_ranges_merge(const qsa_ranges *ranges, qsa_candidate *buffer, uint3
         count = merge_all(ranges, threshold, buffer);
         members = buffer;
     }
+    assert(count <= ranges->k);
     for (uint32_t i = 0; i < count; i++)
         out_groups[i] = members[i].group;
     return count;

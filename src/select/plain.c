@@ -73,25 +73,27 @@ qsa_status qsa_select(const float *scores, size_t n, uint32_t k, uint32_t *out_g
     return QSA_OK;
 }
 
-qsa_status qsa_row(const uint32_t *groups, uint32_t n_groups, uint32_t ratio, uint64_t n_tokens, uint32_t *out_row,
-                   uint32_t *out_n)
+qsa_status qsa_selected_tokens(const uint32_t *groups, uint32_t n_groups, uint32_t ratio, uint64_t n_tokens,
+                               uint32_t *out_tokens, uint32_t *out_n)
 {
-    if ((n_groups > 0 && groups == NULL) || out_row == NULL || out_n == NULL)
-        return qsa_fail(QSA_E_ARGUMENT, "row: NULL argument");
+    if ((n_groups > 0 && groups == NULL) || out_tokens == NULL || out_n == NULL)
+        return qsa_fail(QSA_E_ARGUMENT, "selected tokens: NULL argument");
     if (ratio == 0 || ratio > QSA_MAX_RATIO || (ratio & (ratio - 1)) != 0 || n_tokens > UINT32_MAX)
-        return qsa_fail(QSA_E_ARGUMENT, "row: ratio %" PRIu32 " is not a power of two up to %d, or too many tokens",
-                        ratio, QSA_MAX_RATIO);
+        return qsa_fail(QSA_E_ARGUMENT,
+                        "selected tokens: ratio %" PRIu32 " is not a power of two up to %d, or too many tokens", ratio,
+                        QSA_MAX_RATIO);
     uint64_t complete = n_tokens / ratio;
     for (uint32_t i = 0; i < n_groups; i++)
         if (groups[i] >= complete || (i > 0 && groups[i] <= groups[i - 1]))
-            return qsa_fail(QSA_E_ARGUMENT, "row: group %" PRIu32 " at place %" PRIu32 " is out of range or order",
+            return qsa_fail(QSA_E_ARGUMENT,
+                            "selected tokens: group %" PRIu32 " at place %" PRIu32 " is out of range or order",
                             groups[i], i);
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_groups; i++)
         for (uint32_t t = 0; t < ratio; t++)
-            out_row[n++] = groups[i] * ratio + t;
+            out_tokens[n++] = groups[i] * ratio + t;
     for (uint64_t t = complete * ratio; t < n_tokens; t++)
-        out_row[n++] = (uint32_t)t;
+        out_tokens[n++] = (uint32_t)t;
     *out_n = n;
     return QSA_OK;
 }

@@ -128,10 +128,14 @@ qsa_status qsa_snapshot_compare(const qsa_file_config *here, const qsa_file_conf
     if (here->profile != there->profile)
         return differs_in_type("profile", here->profile, there->profile);
     if (here->norms_digest != there->norms_digest)
-        return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: norm weights %016" PRIx64 " in the file, %016" PRIx64 " here",
+        return qsa_fail(QSA_E_UNSUPPORTED,
+                        "snapshot: saved with another model: norm weights %016" PRIx64 " in the file, %016" PRIx64
+                        " here",
                         there->norms_digest, here->norms_digest);
     if (here->model_digest != there->model_digest)
-        return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: model digest %016" PRIx64 " in the file, %016" PRIx64 " here",
+        return qsa_fail(QSA_E_UNSUPPORTED,
+                        "snapshot: saved with another model: model digest %016" PRIx64 " in the file, %016" PRIx64
+                        " here",
                         there->model_digest, here->model_digest);
     return QSA_OK;
 }

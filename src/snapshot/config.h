@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The configuration section: from a cache, and against one. */
 #ifndef QSA_SNAPSHOT_CONFIG_H
 #define QSA_SNAPSHOT_CONFIG_H
 

@@ -61,6 +61,7 @@ qsa_status qsa_content_check_sequences(const qsa_content *content)
 
 static void widen(qsa_file_extent *extent, qsa_file_extent used)
 {
+    assert(used.begin < used.end && used.end <= QSA_PAGE_TOKENS);
     if (used.begin < extent->begin)
         extent->begin = used.begin;
     if (used.end > extent->end)
@@ -99,6 +100,7 @@ qsa_status qsa_content_check_distinct(const qsa_content *content, uint32_t *last
         last[i] = UINT32_MAX;
     for (uint32_t i = 0; i < content->n_sequences; i++)
         for (uint32_t p = 0; p < content->sequences[i].n_pages; p++, at++) {
+            assert(at < content->n_table && content->table[at] < content->n_extents);
             if (last[content->table[at]] == i)
                 return qsa_fail(QSA_E_FORMAT,
                                 "snapshot: page tables: entry %" PRIu32 " names extent %" PRIu32

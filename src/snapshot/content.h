@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The sequences, page tables and extents of a snapshot, checked against each other. */
 #ifndef QSA_SNAPSHOT_CONTENT_H
 #define QSA_SNAPSHOT_CONTENT_H
 

@@ -88,19 +88,18 @@ static inline uint32_t qsa_extent_groups(const qsa_file_extent *extent, uint32_t
     return extent->end / ratio - extent->begin / ratio;
 }
 
-/* The data parts of a layer, in file order. */
-enum { QSA_LAYER_PARTS = 4 };
-extern const uint32_t qsa_layer_part_tags[QSA_LAYER_PARTS];
-const char *qsa_part_name(uint32_t tag);
+/* Of a layer's tensors, which are in file order. */
+extern const uint32_t qsa_tensor_tags[QSA_TENSOR_COUNT];
 
-/* Bytes of one extent in a part: K, V [kv_heads][rows][head_dim]; raw [rows][index_dim]; pooled [groups][index_dim]. */
-uint64_t qsa_extent_bytes(const qsa_layout *layout, int part, const qsa_file_extent *extent);
+/* Bytes of one extent in a tensor: K, V [kv_heads][rows][head_dim]; raw [rows][index_dim]; pooled [groups][index_dim].
+ */
+uint64_t qsa_extent_bytes(const qsa_layout *layout, qsa_tensor tensor, const qsa_file_extent *extent);
 /* Copies between a page and the value order of the file. Fails only if the device does. */
-qsa_status qsa_extent_pack(const qsa_cache *cache, uint32_t layer, int part, uint32_t page,
+qsa_status qsa_extent_pack(const qsa_cache *cache, uint32_t layer, qsa_tensor tensor, uint32_t page,
                            const qsa_file_extent *extent, uint8_t *out);
-qsa_status qsa_extent_unpack(qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
-                             const uint8_t *in);
-/* Largest extent of any part. */
+qsa_status qsa_extent_unpack(qsa_cache *cache, uint32_t layer, qsa_tensor tensor, uint32_t page,
+                             const qsa_file_extent *extent, const uint8_t *in);
+/* Largest extent of any tensor. */
 uint64_t qsa_extent_limit(const qsa_layout *layout);
 
 #endif

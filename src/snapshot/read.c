@@ -115,6 +115,7 @@ static qsa_status allocate_bytes(restore *r, uint64_t size, qsa_bytes *out)
 
 static qsa_status take_pages(restore *r)
 {
+    assert(r->n_pages == 0);
     qsa_cache *cache = r->cache;
     QSA_TRY(allocate_bytes(r, qsa_extent_limit(&r->layout), &r->rows));
     if (cache == NULL)
@@ -142,6 +143,7 @@ static qsa_status read_triples(restore *r)
     qsa_triple triples[QSA_PAGE_TOKENS];
     for (uint32_t i = 0; i < c->n_extents; i++) {
         uint32_t n = c->extents[i].end - c->extents[i].begin;
+        assert(n > 0 && n <= QSA_PAGE_TOKENS);
         QSA_TRY(qsa_source_take(&r->source, triples, n * sizeof *triples));
         for (uint32_t t = 0; t < 3 * n; t++) {
             int32_t coordinate;
@@ -208,29 +210,30 @@ static bool stored_values_possible(const uint8_t *bytes, uint64_t size, enum qsa
     }
 }
 
-static qsa_status read_part(restore *r, uint32_t layer, int part)
+static qsa_status read_tensor(restore *r, uint32_t layer, qsa_tensor tensor)
 {
     const qsa_content *c = &r->content;
-    assert(layer < r->layout.config.layers && part >= 0 && part < QSA_LAYER_PARTS);
-    const uint32_t tag = qsa_layer_part_tags[part];
+    assert(layer < r->layout.config.layers && (unsigned)tensor < QSA_TENSOR_COUNT);
+    const uint32_t tag = qsa_tensor_tags[tensor];
     const bool index = tag == QSA_TAG_RAW || tag == QSA_TAG_POOLED;
     uint64_t size = 0;
     for (uint32_t i = 0; i < c->n_extents; i++)
-        size += qsa_extent_bytes(&r->layout, part, &c->extents[i]);
+        size += qsa_extent_bytes(&r->layout, tensor, &c->extents[i]);
     QSA_TRY(qsa_source_expect(&r->source, tag, layer, tag == QSA_TAG_POOLED ? c->pooled_rows : c->rows, size));
     for (uint32_t i = 0; i < c->n_extents; i++) {
-        uint64_t bytes = qsa_extent_bytes(&r->layout, part, &c->extents[i]);
+        uint64_t bytes = qsa_extent_bytes(&r->layout, tensor, &c->extents[i]);
         QSA_TRY(qsa_source_take(&r->source, r->rows.data, (size_t)bytes));
         if (!stored_values_possible(r->rows.data, bytes, index ? r->layout.index_element : r->layout.kv_element))
             return qsa_source_bad(&r->source, "a value is not finite or beyond 2^57");
         if (r->cache != NULL)
-            QSA_TRY(qsa_extent_unpack(r->cache, layer, part, page_of(r, i), &c->extents[i], r->rows.data));
+            QSA_TRY(qsa_extent_unpack(r->cache, layer, tensor, page_of(r, i), &c->extents[i], r->rows.data));
     }
     return qsa_source_close(&r->source);
 }
 
 static qsa_status read_section(restore *r)
 {
+    assert(r->n_sections < QSA_SNAPSHOT_MAX_SECTIONS);
     qsa_source *source = &r->source;
     qsa_hash_begin(&source->section);
     QSA_TRY(qsa_source_take(source, &source->head, sizeof source->head));
@@ -261,8 +264,8 @@ static qsa_status read_all(restore *r, uint64_t model_digest)
     QSA_TRY(take_pages(r));
     QSA_TRY(read_triples(r));
     for (uint32_t layer = 0; layer < r->content.config.layers; layer++)
-        for (int part = 0; part < QSA_LAYER_PARTS; part++)
-            QSA_TRY(read_part(r, layer, part));
+        for (int tensor = 0; tensor < QSA_TENSOR_COUNT; tensor++)
+            QSA_TRY(read_tensor(r, layer, tensor));
     for (uint32_t i = 0; i < r->content.config.host_sections; i++)
         QSA_TRY(read_section(r));
     return read_end(r);
@@ -297,6 +300,7 @@ static qsa_status allocate_result(const restore *r, qsa_snapshot *out)
 /* Opens the sequences, all or none. */
 static qsa_status publish(restore *r, qsa_snapshot *out)
 {
+    assert(r->n_pages == r->content.n_extents);
     static const uint32_t none = 0; /* an empty sequence has no entry of the table to point to */
     qsa_content *c = &r->content;
     uint32_t at = 0;
@@ -338,7 +342,7 @@ static void describe(const restore *r, qsa_snapshot *out)
         memcpy(out->sections, r->sections, out->n_sections * sizeof(qsa_section));
     out->version = QSA_SNAPSHOT_VERSION;
     out->model_digest = r->content.config.model_digest;
-    out->rows = r->content.rows;
+    out->tokens = r->content.rows;
     out->size_bytes = r->source.total;
     out->config = qsa_snapshot_shape(&r->content.config);
     out->config.capacity_tokens = 0;

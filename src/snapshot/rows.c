@@ -5,42 +5,12 @@
 #include <assert.h>
 #include <string.h>
 
-const uint32_t qsa_layer_part_tags[QSA_LAYER_PARTS] = {QSA_TAG_K, QSA_TAG_V, QSA_TAG_RAW, QSA_TAG_POOLED};
+const uint32_t qsa_tensor_tags[QSA_TENSOR_COUNT] = {QSA_TAG_K, QSA_TAG_V, QSA_TAG_RAW, QSA_TAG_POOLED};
 
-const char *qsa_part_name(uint32_t tag)
-{
-    switch (tag) {
-    case QSA_TAG_CONFIG:
-        return "configuration";
-    case QSA_TAG_SEQUENCES:
-        return "sequences";
-    case QSA_TAG_TABLES:
-        return "page tables";
-    case QSA_TAG_EXTENTS:
-        return "extents";
-    case QSA_TAG_TRIPLES:
-        return "rotary triples";
-    case QSA_TAG_K:
-        return "K";
-    case QSA_TAG_V:
-        return "V";
-    case QSA_TAG_RAW:
-        return "raw index keys";
-    case QSA_TAG_POOLED:
-        return "pooled index keys";
-    case QSA_TAG_HOST:
-        return "host section";
-    case QSA_TAG_END:
-        return "end";
-    default:
-        return "unknown part";
-    }
-}
-
-uint64_t qsa_extent_bytes(const qsa_layout *layout, int part, const qsa_file_extent *extent)
+uint64_t qsa_extent_bytes(const qsa_layout *layout, qsa_tensor tensor, const qsa_file_extent *extent)
 {
     uint64_t rows = extent->end - extent->begin;
-    switch (qsa_layer_part_tags[part]) {
+    switch (qsa_tensor_tags[tensor]) {
     case QSA_TAG_RAW:
         return rows * layout->config.index_dim * layout->index_bytes;
     case QSA_TAG_POOLED:
@@ -55,9 +25,9 @@ uint64_t qsa_extent_limit(const qsa_layout *layout)
 {
     const qsa_file_extent whole = {0, QSA_PAGE_TOKENS};
     uint64_t most = 0;
-    for (int part = 0; part < QSA_LAYER_PARTS; part++)
-        if (qsa_extent_bytes(layout, part, &whole) > most)
-            most = qsa_extent_bytes(layout, part, &whole);
+    for (int tensor = 0; tensor < QSA_TENSOR_COUNT; tensor++)
+        if (qsa_extent_bytes(layout, tensor, &whole) > most)
+            most = qsa_extent_bytes(layout, tensor, &whole);
     return most;
 }
 
@@ -122,36 +92,34 @@ static void move_pooled(const qsa_layout *layout, uint8_t *tile, const qsa_file_
     }
 }
 
-static const enum qsa_arena arenas[QSA_LAYER_PARTS] = {QSA_ARENA_KV, QSA_ARENA_KV, QSA_ARENA_RAW, QSA_ARENA_POOLED};
-
-static void move_extent(const qsa_layout *layout, int part, uint8_t *page, const qsa_file_extent *extent, uint8_t *rows,
-                        bool pack)
+static void move_extent(const qsa_layout *layout, qsa_tensor tensor, uint8_t *page, const qsa_file_extent *extent,
+                        uint8_t *rows, bool pack)
 {
-    assert(part >= 0 && part < QSA_LAYER_PARTS && extent->begin <= extent->end && extent->end <= QSA_PAGE_TOKENS);
-    uint32_t tag = qsa_layer_part_tags[part];
+    assert((unsigned)tensor < QSA_TENSOR_COUNT && extent->begin <= extent->end && extent->end <= QSA_PAGE_TOKENS);
+    uint32_t tag = qsa_tensor_tags[tensor];
     if (tag == QSA_TAG_POOLED)
         move_pooled(layout, page, extent, rows, pack);
     else if (tag == QSA_TAG_RAW)
         move_bytes(page + qsa_layout_raw_token(layout, extent->begin) * layout->index_bytes, rows,
-                   (size_t)qsa_extent_bytes(layout, part, extent), pack);
+                   (size_t)qsa_extent_bytes(layout, tensor, extent), pack);
     else
         move_kv(layout, tag, page, extent, rows, pack);
 }
 
-qsa_status qsa_extent_pack(const qsa_cache *cache, uint32_t layer, int part, uint32_t page,
+qsa_status qsa_extent_pack(const qsa_cache *cache, uint32_t layer, qsa_tensor tensor, uint32_t page,
                            const qsa_file_extent *extent, uint8_t *out)
 {
     uint8_t *at;
-    QSA_TRY(qsa_page_view(cache, arenas[part], layer, page, &at));
-    move_extent(&cache->layout, part, at, extent, out, true);
+    QSA_TRY(qsa_page_view(cache, qsa_tensor_arena(tensor), layer, page, &at));
+    move_extent(&cache->layout, tensor, at, extent, out, true);
     return QSA_OK;
 }
 
-qsa_status qsa_extent_unpack(qsa_cache *cache, uint32_t layer, int part, uint32_t page, const qsa_file_extent *extent,
-                             const uint8_t *in)
+qsa_status qsa_extent_unpack(qsa_cache *cache, uint32_t layer, qsa_tensor tensor, uint32_t page,
+                             const qsa_file_extent *extent, const uint8_t *in)
 {
     uint8_t *at;
-    QSA_TRY(qsa_page_view(cache, arenas[part], layer, page, &at));
-    move_extent(&cache->layout, part, at, extent, (uint8_t *)(uintptr_t)in, false);
-    return cache->store->operations->put(cache->store, arenas[part], layer, page);
+    QSA_TRY(qsa_page_view(cache, qsa_tensor_arena(tensor), layer, page, &at));
+    move_extent(&cache->layout, tensor, at, extent, (uint8_t *)(uintptr_t)in, false);
+    return cache->store->operations->put(cache->store, qsa_tensor_arena(tensor), layer, page);
 }

@@ -1,16 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads sections: heads, checksums, and arrays whose length the file claims. */
 #include "snapshot/source.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { FIRST_BYTES = 1 << 16 };
 
+/* A section as messages name it: "K of layer 3". */
+typedef struct label {
+    char text[48];
+} label;
+
+static label label_of(uint32_t tag, uint32_t number)
+{
+    static const struct {
+        uint32_t tag;
+        const char *format;
+    } names[] = {{QSA_TAG_CONFIG, "configuration"},
+                 {QSA_TAG_SEQUENCES, "sequences"},
+                 {QSA_TAG_TABLES, "page tables"},
+                 {QSA_TAG_EXTENTS, "extents"},
+                 {QSA_TAG_TRIPLES, "rotary triples"},
+                 {QSA_TAG_K, "K of layer %" PRIu32},
+                 {QSA_TAG_V, "V of layer %" PRIu32},
+                 {QSA_TAG_RAW, "raw index keys of layer %" PRIu32},
+                 {QSA_TAG_POOLED, "pooled index keys of layer %" PRIu32},
+                 {QSA_TAG_HOST, "host section %" PRIu32},
+                 {QSA_TAG_END, "end"}};
+    label out;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].tag == tag) {
+            snprintf(out.text, sizeof out.text, names[i].format, number);
+            return out;
+        }
+    snprintf(out.text, sizeof out.text, "unknown section (tag %08" PRIx32 ")", tag);
+    return out;
+}
+
 qsa_status qsa_source_bad(const qsa_source *source, const char *what)
 {
-    return qsa_fail(QSA_E_FORMAT, "snapshot: %s (number %" PRIu32 "): %s", qsa_part_name(source->head.tag),
-                    source->head.number, what);
+    return qsa_fail(QSA_E_FORMAT, "snapshot: %s: %s", label_of(source->head.tag, source->head.number).text, what);
 }
 
 qsa_status qsa_source_take(qsa_source *source, void *bytes, size_t size)
@@ -28,10 +60,8 @@ qsa_status qsa_source_open(qsa_source *source, uint32_t tag, uint32_t number)
     qsa_hash_begin(&source->section);
     QSA_TRY(qsa_source_take(source, &source->head, sizeof source->head));
     if (source->head.tag != tag || source->head.number != number)
-        return qsa_fail(QSA_E_FORMAT,
-                        "snapshot: expected %s (number %" PRIu32 "), found %s (tag %08" PRIx32 ", number %" PRIu32 ")",
-                        qsa_part_name(tag), number, qsa_part_name(source->head.tag), source->head.tag,
-                        source->head.number);
+        return qsa_fail(QSA_E_FORMAT, "snapshot: expected %s, found %s", label_of(tag, number).text,
+                        label_of(source->head.tag, source->head.number).text);
     return QSA_OK;
 }
 
@@ -40,9 +70,8 @@ qsa_status qsa_source_expect(qsa_source *source, uint32_t tag, uint32_t number, 
     QSA_TRY(qsa_source_open(source, tag, number));
     if (source->head.rows != rows || source->head.size_bytes != size)
         return qsa_fail(QSA_E_FORMAT,
-                        "snapshot: %s (number %" PRIu32 ") has %" PRIu64 " rows in %" PRIu64 " bytes, expected %" PRIu64
-                        " in %" PRIu64,
-                        qsa_part_name(tag), number, source->head.rows, source->head.size_bytes, rows, size);
+                        "snapshot: %s has %" PRIu64 " rows in %" PRIu64 " bytes, expected %" PRIu64 " in %" PRIu64,
+                        label_of(tag, number).text, source->head.rows, source->head.size_bytes, rows, size);
     return QSA_OK;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writing: plans which pages go into a snapshot, then streams its sections to the host's writer. */
 #include "base/carve.h"
 #include "snapshot/content.h"
 
@@ -12,7 +13,7 @@ enum { LEAST_BUFFER_BYTES = 1 << 20 };
  * the checksums of the sections, which cover everything. */
 typedef struct stream {
     const qsa_writer *writer;
-    uint8_t *buffer; /* [capacity], at least the largest extent of any part */
+    uint8_t *buffer; /* [capacity], at least the largest extent of any tensor */
     size_t capacity, filled;
     qsa_hash section, whole;
 } stream;
@@ -38,6 +39,7 @@ static qsa_status make_room(stream *s, size_t size, uint8_t **out)
 
 static qsa_status put(stream *s, const void *bytes, size_t size)
 {
+    assert(s->filled <= s->capacity);
     if (size > s->capacity - s->filled)
         QSA_TRY(flush(s));
     if (size > s->capacity)
@@ -100,6 +102,7 @@ static void carve_plan(qsa_carve *carve, plan *p, uint32_t table)
 
 static void plan_sequence(plan *p, uint32_t number, const qsa_sequence *sequence)
 {
+    assert(sequence->n_pages == qsa_sequence_pages(sequence));
     qsa_content *content = &p->content;
     assert(number < content->n_sequences);
     content->sequences[number] = (qsa_file_sequence){.anchor = sequence->anchor,
@@ -147,6 +150,7 @@ static qsa_status make_plan(plan *p, const qsa_seq *sequences, size_t n)
         p->named[sequences[i].slot] = true;
         plan_sequence(p, (uint32_t)i, sequence);
     }
+    assert(p->content.n_table == table);
     QSA_TRY(qsa_content_extents(&p->content, p->content.extents));
     qsa_content_count(&p->content);
     return QSA_OK;
@@ -164,19 +168,19 @@ static qsa_status write_triples(stream *s, const plan *p)
     return section_end(s);
 }
 
-static qsa_status write_part(stream *s, const plan *p, uint32_t layer, int part)
+static qsa_status write_tensor(stream *s, const plan *p, uint32_t layer, qsa_tensor tensor)
 {
     const qsa_content *content = &p->content;
-    const uint32_t tag = qsa_layer_part_tags[part];
+    const uint32_t tag = qsa_tensor_tags[tensor];
     uint64_t size = 0;
     for (uint32_t i = 0; i < content->n_extents; i++)
-        size += qsa_extent_bytes(&p->cache->layout, part, &content->extents[i]);
+        size += qsa_extent_bytes(&p->cache->layout, tensor, &content->extents[i]);
     QSA_TRY(section_begin(s, tag, layer, tag == QSA_TAG_POOLED ? content->pooled_rows : content->rows, size));
     for (uint32_t i = 0; i < content->n_extents; i++) { /* packed where it is written from */
-        const size_t bytes = (size_t)qsa_extent_bytes(&p->cache->layout, part, &content->extents[i]);
+        const size_t bytes = (size_t)qsa_extent_bytes(&p->cache->layout, tensor, &content->extents[i]);
         uint8_t *rows;
         QSA_TRY(make_room(s, bytes, &rows));
-        QSA_TRY(qsa_extent_pack(p->cache, layer, part, p->pages[i], &content->extents[i], rows));
+        QSA_TRY(qsa_extent_pack(p->cache, layer, tensor, p->pages[i], &content->extents[i], rows));
         qsa_hash_add(&s->section, rows, bytes);
         s->filled += bytes;
     }
@@ -197,8 +201,8 @@ static qsa_status write_all(stream *s, const plan *p, const qsa_section *section
                           (uint64_t)c->n_extents * sizeof(qsa_file_extent)));
     QSA_TRY(write_triples(s, p));
     for (uint32_t layer = 0; layer < c->config.layers; layer++)
-        for (int part = 0; part < QSA_LAYER_PARTS; part++)
-            QSA_TRY(write_part(s, p, layer, part));
+        for (int tensor = 0; tensor < QSA_TENSOR_COUNT; tensor++)
+            QSA_TRY(write_tensor(s, p, layer, tensor));
     for (uint32_t i = 0; i < c->config.host_sections; i++)
         QSA_TRY(whole_section(s, QSA_TAG_HOST, sections[i].tag, 1, sections[i].data, sections[i].size_bytes));
     uint64_t whole = qsa_hash_end(&s->whole);

@@ -12,6 +12,7 @@ static qsa_status plan_triples(qsa_step *step, const qsa_entry *entry, size_t nu
 {
     const int64_t frame = step->entries[number].sequence->frame;
     const uint32_t first = step->batch_entries[number].first_token;
+    assert(first + entry->tokens <= step->cache->layout.config.max_step_tokens);
     for (uint32_t t = 0; t < entry->tokens; t++) {
         int32_t position = (int32_t)(entry->position + t);
         qsa_triple triple = entry->triples == NULL ? (qsa_triple){position, position, position} : entry->triples[t];
@@ -36,6 +37,7 @@ static void plan_pages(qsa_step *step, size_t number, step_need *need)
     if (sequence->n_pages == 0) /* an empty table starts where its first page's entry will be */
         sequence->first_entry = qsa_table_first_entry(planned->position, sequence->frame, 0);
     const uint64_t slots = sequence->first_slot + told->stored;
+    assert(qsa_pages_for(slots + told->tokens) >= sequence->n_pages);
     planned->new_pages = (uint32_t)(qsa_pages_for(slots + told->tokens) - sequence->n_pages);
     planned->has_replaced = slots % QSA_PAGE_TOKENS != 0 && told->stored > 0 &&
                             cache->references[*qsa_sequence_page(sequence, sequence->n_pages - 1)] > 1;
@@ -85,6 +87,7 @@ static void reserve(qsa_step *step, uint32_t number)
     qsa_sequence *sequence = entry->sequence;
     const uint32_t written = entry->new_pages + entry->has_replaced;
     assert(written <= cache->n_free && !cache->step_open);
+    assert(sequence->n_pages + entry->new_pages <= cache->layout.pages);
     if (written > 0)
         qsa_table_prepare(cache, sequence, sequence->n_pages - entry->has_replaced, written);
     if (entry->has_replaced) {
@@ -145,22 +148,22 @@ static void describe_tokens(qsa_step *step)
 }
 
 /* The groups of an entry that receive tokens. Only the first one may have begun before the step. */
-static void describe_units(qsa_step *step, const qsa_batch_entry *told)
+static void describe_tasks(qsa_step *step, const qsa_batch_entry *told)
 {
     const uint32_t ratio = step->cache->layout.config.ratio;
     const uint64_t end = told->stored + told->tokens;
     for (uint64_t offset = told->stored; offset < end;) {
         const uint64_t group = offset / ratio * ratio, stop = group + ratio < end ? group + ratio : end;
-        qsa_unit *unit = &step->units[step->batch.n_units++];
-        *unit = (qsa_unit){.first = qsa_batch_place(told, group),
-                           .first_token = told->first_token + (uint32_t)(offset - told->stored),
-                           .skipped = (uint32_t)(offset - group),
-                           .tokens = (uint32_t)(stop - offset),
-                           .complete = stop == group + ratio};
-        unit->rotary_row = unit->first_token;
-        if (unit->complete && unit->skipped > 0) {
-            unit->rotary_row = step->batch.n_rows++;
-            qsa_page_cos_sin(step->cache, unit->first, rotary_row(step, unit->rotary_row));
+        qsa_append_task *task = &step->tasks[step->batch.n_tasks++];
+        *task = (qsa_append_task){.first = qsa_batch_place(told, group),
+                                  .first_token = told->first_token + (uint32_t)(offset - told->stored),
+                                  .skipped = (uint32_t)(offset - group),
+                                  .tokens = (uint32_t)(stop - offset),
+                                  .complete = stop == group + ratio};
+        task->rotary_row = task->first_token;
+        if (task->complete && task->skipped > 0) {
+            task->rotary_row = step->batch.n_rows++;
+            qsa_page_cos_sin(step->cache, task->first, rotary_row(step, task->rotary_row));
         }
         offset = stop;
     }
@@ -170,9 +173,10 @@ static void describe(qsa_step *step)
 {
     qsa_float_env saved = qsa_float_env_enter();
     describe_tokens(step);
-    step->batch.n_units = 0;
+    step->batch.n_tasks = 0;
     for (uint32_t e = 0; e < step->batch.n_entries; e++)
-        describe_units(step, &step->batch_entries[e]);
+        describe_tasks(step, &step->batch_entries[e]);
+    assert(step->batch.n_tasks <= step->batch.n_tokens && step->batch.n_rows <= 2 * step->batch.n_tokens);
     qsa_float_env_leave(saved);
 }
 

@@ -16,7 +16,7 @@ static void *carve_step(qsa_carve *carve, const qsa_config *config)
     local.batch_entries = qsa_carve_bytes(carve, tokens, sizeof *local.batch_entries);
     local.token_entry = qsa_carve_bytes(carve, tokens, sizeof *local.token_entry);
     local.queries = qsa_carve_bytes(carve, tokens, sizeof *local.queries);
-    local.units = qsa_carve_bytes(carve, tokens, sizeof *local.units);
+    local.tasks = qsa_carve_bytes(carve, tokens, sizeof *local.tasks);
     local.relative = qsa_carve_bytes(carve, tokens, sizeof *local.relative);
     local.cos_sin = qsa_carve_bytes(carve, 2 * tokens * config->rotary_dim, sizeof(float));
     local.sequence_stamp = qsa_carve_bytes(carve, config->max_sequences, sizeof(uint64_t));
@@ -29,7 +29,7 @@ static void *carve_step(qsa_carve *carve, const qsa_config *config)
     step->batch = (qsa_batch){.entries = step->batch_entries,
                               .token_entry = step->token_entry,
                               .queries = step->queries,
-                              .units = step->units,
+                              .tasks = step->tasks,
                               .cos_sin = step->cos_sin,
                               .refusals = &step->refusals};
     return step;

@@ -52,7 +52,7 @@ struct qsa_step {
     qsa_batch_entry *batch_entries; /* [max_step_tokens] */
     uint32_t *token_entry;          /* [max_step_tokens] */
     qsa_query *queries;             /* [max_step_tokens] */
-    qsa_unit *units;                /* [max_step_tokens] */
+    qsa_append_task *tasks;         /* [max_step_tokens] */
     qsa_triple *relative;           /* [max_step_tokens] */
     float *cos_sin;                 /* [2 * max_step_tokens][2 * pairs] */
     uint64_t *sequence_stamp;       /* [max_sequences] */

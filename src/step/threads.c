@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <qsa/threads.h>
@@ -117,6 +118,7 @@ static void *worker_main(void *argument)
 
 static void stop_workers(qsa_threads *pool, uint32_t started)
 {
+    assert(started < pool->count);
     pool->stop = true;
     hand_out_round(pool);
     for (uint32_t i = 0; i < started; i++)
@@ -171,6 +173,7 @@ uint32_t qsa_threads_count(const qsa_threads *pool)
 
 static qsa_status run_phase(qsa_threads *pool, qsa_step *step, uint32_t phase)
 {
+    assert(phase < QSA_PHASES && atomic_load(&pool->running) == 0);
     pool->step = step;
     pool->phase = phase;
     atomic_store_explicit(&pool->running, pool->count - 1, memory_order_relaxed);

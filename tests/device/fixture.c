@@ -270,12 +270,12 @@ static void add_units(random_batch *b, const twins *t, const qsa_batch_entry *en
     const uint64_t ratio = t->config.ratio, end = entry->stored + entry->tokens;
     for (uint64_t offset = entry->stored; offset < end;) {
         const uint64_t group = offset / ratio * ratio, stop = group + ratio < end ? group + ratio : end;
-        qsa_unit *unit = &b->units[b->batch.n_units++];
-        *unit = (qsa_unit){.first = qsa_batch_place(entry, group),
-                           .first_token = entry->first_token + (uint32_t)(offset - entry->stored),
-                           .skipped = (uint32_t)(offset - group),
-                           .tokens = (uint32_t)(stop - offset),
-                           .complete = stop == group + ratio};
+        qsa_append_task *unit = &b->tasks[b->batch.n_tasks++];
+        *unit = (qsa_append_task){.first = qsa_batch_place(entry, group),
+                                  .first_token = entry->first_token + (uint32_t)(offset - entry->stored),
+                                  .skipped = (uint32_t)(offset - group),
+                                  .tokens = (uint32_t)(stop - offset),
+                                  .complete = stop == group + ratio};
         unit->rotary_row = unit->complete && unit->skipped > 0 ? b->batch.n_rows++ : unit->first_token;
         offset = stop;
     }
@@ -289,7 +289,7 @@ void batch_make(random_batch *b, const twins *t, const batch_plan *plans, uint32
         tokens += plans[e].tokens;
     b->token_entry = test_alloc(tokens, sizeof *b->token_entry);
     b->queries = test_alloc(tokens, sizeof *b->queries);
-    b->units = test_alloc(tokens, sizeof *b->units);
+    b->tasks = test_alloc(tokens, sizeof *b->tasks);
     b->batch = (qsa_batch){.n_entries = n, .n_tokens = tokens, .n_rows = tokens};
     uint32_t token = 0;
     for (uint32_t e = 0; e < n; e++) {
@@ -312,7 +312,7 @@ void batch_make(random_batch *b, const twins *t, const batch_plan *plans, uint32
     b->batch.entries = b->entries;
     b->batch.token_entry = b->token_entry;
     b->batch.queries = b->queries;
-    b->batch.units = b->units;
+    b->batch.tasks = b->tasks;
     b->batch.cos_sin = b->cos_sin;
 }
 
@@ -322,7 +322,7 @@ void batch_free(random_batch *b)
     free(b->directory);
     free(b->token_entry);
     free(b->queries);
-    free(b->units);
+    free(b->tasks);
     free(b->cos_sin);
 }
 

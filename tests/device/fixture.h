@@ -56,7 +56,7 @@ typedef struct random_batch {
     qsa_batch_entry entries[BATCH_ENTRIES];
     uint32_t *tables, *directory, *token_entry; /* chunks in random order, tables that begin anywhere in one */
     qsa_query *queries;
-    qsa_unit *units;
+    qsa_append_task *tasks;
     float *cos_sin;
 } random_batch;
 

@@ -20,7 +20,7 @@ static hashes hash_queries(const feed_run *run)
     for (size_t i = 0; i < c->queries; i++) {
         const size_t t = c->query[i];
         const uint32_t *groups = run->groups + t * run->groups_size;
-        assert_int_equal(qsa_row(groups, run->n_groups[t], c->config.ratio, t + 1, row, &n), QSA_OK);
+        assert_int_equal(qsa_selected_tokens(groups, run->n_groups[t], c->config.ratio, t + 1, row, &n), QSA_OK);
         for (uint32_t j = 0; j < n; j++)
             h.rows = golden_hash_u32(h.rows, row[j]);
         h.outputs = golden_hash_floats(h.outputs, run->output + t * run->output_size, run->output_size);

@@ -59,7 +59,7 @@ static void poison_tail(qsa_cache *cache, const qsa_sequence *sequence)
 static void poison_scratch(const qsa_cache *cache, const qsa_scratch *scratch)
 {
     const qsa_config *config = &cache->layout.config;
-    const uint32_t row = qsa_row_limit(config->ratio, config->budget);
+    const uint32_t row = qsa_selected_limit(config->ratio, config->budget);
     memset(scratch->queries, 0xff, QSA_SCAN_QUERIES * config->index_heads * config->index_dim * sizeof(float));
     memset(scratch->scores, 0xff, QSA_SCAN_QUERIES * QSA_SCAN_TILES * cache->layout.page_groups * sizeof(float));
     memset(scratch->candidates, 0xff,
@@ -69,10 +69,10 @@ static void poison_scratch(const qsa_cache *cache, const qsa_scratch *scratch)
     memset(scratch->pooled, 0xff, QSA_POOLED_AT_ONCE * config->index_dim * sizeof(float));
     memset(scratch->angles, 0xff, QSA_POOLED_AT_ONCE * config->rotary_dim * sizeof(float));
     memset(scratch->k, 0xff, qsa_append_limit(config) * config->kv_heads * config->head_dim * sizeof(float));
-    memset(scratch->attend.row.v, 0xff, row * sizeof(void *));
+    memset(scratch->attend.selected.v, 0xff, row * sizeof(void *));
     memset(scratch->attend.v_from, 0xff, row * sizeof(void *));
-    memset(scratch->attend.row.lanes, 0xff, row * sizeof(uint32_t));
-    memset(scratch->attend.row.blocks, 0xff, qsa_block_limit(config->ratio, config->budget) * sizeof(void *));
+    memset(scratch->attend.selected.lanes, 0xff, row * sizeof(uint32_t));
+    memset(scratch->attend.selected.blocks, 0xff, qsa_block_limit(config->ratio, config->budget) * sizeof(void *));
     memset(scratch->attend.q, 0xff, QSA_HEADS_AT_ONCE * config->head_dim * sizeof(float));
     memset(scratch->attend.x, 0xff, QSA_HEADS_AT_ONCE * scratch->attend.x_stride * sizeof(float));
 }
@@ -85,7 +85,7 @@ static void poison_step(const qsa_cache *cache)
     memset(step->batch_entries, 0xff, tokens * sizeof *step->batch_entries);
     memset(step->token_entry, 0xff, tokens * sizeof *step->token_entry);
     memset(step->queries, 0xff, tokens * sizeof *step->queries);
-    memset(step->units, 0xff, tokens * sizeof *step->units);
+    memset(step->tasks, 0xff, tokens * sizeof *step->tasks);
     memset(step->relative, 0x7f, tokens * sizeof *step->relative);
     memset(step->cos_sin, 0xff, 2 * tokens * cache->layout.config.rotary_dim * sizeof(float));
     memset(cache->page_cos_sin, 0xff, cache->layout.page_groups * cache->layout.config.rotary_dim * sizeof(float));

@@ -152,7 +152,7 @@ static void chunk_of_queries_at_the_bottom(void **state)
         assert_int_equal(batch.n_groups[t], n);
         assert_memory_equal(expected, batch.groups + (size_t)t * 512, n * sizeof *expected);
     }
-    world_ok(qsa_row(batch.groups + (size_t)(QUERIES - 1) * 512, 512, 4, 262209, row, &n));
+    world_ok(qsa_selected_tokens(batch.groups + (size_t)(QUERIES - 1) * 512, 512, 4, 262209, row, &n));
     assert_true(n == 2049 && row[n - 1] == 262208);
     free(pooled);
     free(scores);

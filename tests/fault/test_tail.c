@@ -9,8 +9,8 @@ static uint32_t row_of(const world_batch *batch, uint32_t token, uint32_t n_toke
     const qsa_config *config = &batch->config;
     size_t at = (size_t)token * config->layers;
     uint32_t n = 0;
-    world_ok(qsa_row(batch->groups + at * (config->budget / config->ratio), batch->n_groups[at], config->ratio,
-                     n_tokens, out_row, &n));
+    world_ok(qsa_selected_tokens(batch->groups + at * (config->budget / config->ratio), batch->n_groups[at],
+                                 config->ratio, n_tokens, out_row, &n));
     return n;
 }
 

@@ -43,7 +43,7 @@ static void rows_through_a_cache_are_right_at_every_length(void **state)
     for (uint32_t t = 0; t < LONGEST; t++) {
         const uint32_t *groups = batch.groups + (size_t)t * 512, n = t + 1, n_groups = batch.n_groups[t];
         assert_int_equal(n_groups, n / 4 < 512 ? n / 4 : 512);
-        world_ok(qsa_row(groups, n_groups, 4, n, row, &n_row));
+        world_ok(qsa_selected_tokens(groups, n_groups, 4, n, row, &n_row));
         assert_int_equal(n_row, 4 * n_groups + n % 4);
         for (uint32_t i = 0; i < n_row; i++)
             assert_true(n <= CUT ? row[i] == i : i == 0 || row[i] > row[i - 1]);
@@ -171,22 +171,22 @@ static void attend_refuses_what_is_no_row(void **state)
     qsa_config config = world_mini();
     float q[16] = {1}, k[4 * 8] = {2}, v[4 * 8] = {3}, out[16] = {77};
     const uint32_t good[] = {0, 2, 3}, twice[] = {0, 2, 2}, back[] = {2, 0};
-    world_refused(QSA_E_ARGUMENT, "place 2", qsa_attend_row(&config, q, k, v, twice, 3, out));
-    world_refused(QSA_E_ARGUMENT, "place 1", qsa_attend_row(&config, q, k, v, back, 2, out));
-    world_refused(QSA_E_ARGUMENT, "empty row", qsa_attend_row(&config, q, k, v, good, 0, out));
-    world_refused(QSA_E_ARGUMENT, "empty row", qsa_attend_dense(&config, q, k, v, 0, out));
-    world_refused(QSA_E_ARGUMENT, "NULL", qsa_attend_row(&config, q, k, v, NULL, 3, out));
+    world_refused(QSA_E_ARGUMENT, "place 2", qsa_attend_selected(&config, q, k, v, twice, 3, out));
+    world_refused(QSA_E_ARGUMENT, "place 1", qsa_attend_selected(&config, q, k, v, back, 2, out));
+    world_refused(QSA_E_ARGUMENT, "no token", qsa_attend_selected(&config, q, k, v, good, 0, out));
+    world_refused(QSA_E_ARGUMENT, "no token", qsa_attend_dense(&config, q, k, v, 0, out));
+    world_refused(QSA_E_ARGUMENT, "NULL", qsa_attend_selected(&config, q, k, v, NULL, 3, out));
     q[11] = 0x1p57f;
-    world_refused(QSA_E_NONFINITE, "head 1", qsa_attend_row(&config, q, k, v, good, 3, out));
+    world_refused(QSA_E_NONFINITE, "head 1", qsa_attend_selected(&config, q, k, v, good, 3, out));
     q[11] = 0;
     v[1 * 8] = test_float(0x7fc00000); /* not in the row: never looked at */
-    world_ok(qsa_attend_row(&config, q, k, v, good, 3, out));
+    world_ok(qsa_attend_selected(&config, q, k, v, good, 3, out));
     out[0] = 77;
-    world_refused(QSA_E_NONFINITE, "place 1", qsa_attend_dense(&config, q, k, v, 4, out));
+    world_refused(QSA_E_NONFINITE, "selected token 1", qsa_attend_dense(&config, q, k, v, 4, out));
     k[3 * 8 + 7] = -0x1p57f;
-    world_refused(QSA_E_NONFINITE, "place 2", qsa_attend_row(&config, q, k, v, good, 3, out));
+    world_refused(QSA_E_NONFINITE, "selected token 2", qsa_attend_selected(&config, q, k, v, good, 3, out));
     config.budget = 3;
-    world_refused(QSA_E_ARGUMENT, "budget", qsa_attend_row(&config, q, k, v, good, 3, out));
+    world_refused(QSA_E_ARGUMENT, "budget", qsa_attend_selected(&config, q, k, v, good, 3, out));
     assert_true(out[0] == 77);
 }
 

@@ -325,7 +325,7 @@ void world_oracle_append(oracle_run *run, const world_batch *batch, uint32_t lay
 static uint32_t expand(const qsa_config *config, const uint32_t *groups, uint32_t n_groups, int offset, uint32_t *out)
 {
     uint32_t n = 0;
-    world_ok(qsa_row(groups, n_groups, config->ratio, (uint64_t)offset + 1, out, &n));
+    world_ok(qsa_selected_tokens(groups, n_groups, config->ratio, (uint64_t)offset + 1, out, &n));
     return n;
 }
 

@@ -229,7 +229,7 @@ static void a_refused_record_leaves_no_trace_in_what_follows(void **state)
     qsa_snapshot snapshot;
     qsa_reader reader = mini_reader(&bytes);
     assert_int_equal(qsa_snapshot_read(cache, MODEL, &reader, &snapshot), QSA_E_FORMAT);
-    assert_non_null(strstr(qsa_error_detail(), "K (number 2): checksum"));
+    assert_non_null(strstr(qsa_error_detail(), "K of layer 2: checksum"));
     assert_true(world_digest(cache, seq) == before);
     world_feed(cache, seq, 20, &live, 20, 20, 0, (world_way){0});
     world_solo(&config, 0, &alone, 0, (world_way){0});

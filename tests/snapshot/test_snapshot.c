@@ -43,7 +43,7 @@ static void saved_loaded_saved_gives_the_same_bytes(void **state)
         mini_bytes first = save(from, &seq, 1);
         qsa_snapshot snapshot = load(to, &first);
         assert_int_equal(snapshot.n_sequences, 1);
-        assert_int_equal(snapshot.rows, length); /* exactly the tokens, no padding */
+        assert_int_equal(snapshot.tokens, length); /* exactly the tokens, no padding */
         assert_int_equal(snapshot.n_sections, 2);
         assert_string_equal(snapshot.sections[0].data, "host state");
         assert_true(mini_digest(from, seq) == mini_digest(to, snapshot.sequences[0]));
@@ -177,7 +177,9 @@ static void another_shape_or_model_is_refused_with_both_values(void **state)
     qsa_reader reader = mini_reader(&bytes);
     qsa_cache *cache = mini_create(&config);
     assert_int_equal(qsa_snapshot_read(cache, 43, &reader, &snapshot), QSA_E_UNSUPPORTED);
-    assert_non_null(strstr(qsa_error_detail(), "model digest 000000000000002a in the file, 000000000000002b here"));
+    assert_non_null(
+        strstr(qsa_error_detail(),
+               "saved with another model: model digest 000000000000002a in the file, 000000000000002b here"));
     qsa_cache_destroy(cache);
     config.kv_type = QSA_KV_F32;
     cache = mini_create(&config);

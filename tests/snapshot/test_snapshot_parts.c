@@ -111,10 +111,10 @@ static void parts_of_different_length_are_refused_by_name(void **state)
     static const struct {
         const char *tag, *name;
         uint64_t rows[5];
-    } parts[] = {{"K   ", "K (number 1)", {0, 4, 7, 9, 40}},
-                 {"V   ", "V (number 1)", {0, 4, 7, 9, 40}},
-                 {"RAW ", "raw index keys (number 1)", {0, 4, 7, 9, 40}},
-                 {"POOL", "pooled index keys (number 1)", {0, 1, 3, 4, 40}}};
+    } parts[] = {{"K   ", "K of layer 1", {0, 4, 7, 9, 40}},
+                 {"V   ", "V of layer 1", {0, 4, 7, 9, 40}},
+                 {"RAW ", "raw index keys of layer 1", {0, 4, 7, 9, 40}},
+                 {"POOL", "pooled index keys of layer 1", {0, 1, 3, 4, 40}}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         for (int r = 0; r < 5; r++) {
             desk d = lay_out(TOKENS);
@@ -142,8 +142,8 @@ static void a_missing_part_is_refused_by_name(void **state)
                  {"TABL", "expected page tables"},
                  {"EXTS", "expected extents"},
                  {"TRIP", "expected rotary"},
-                 {"K   ", "expected K (number"},
-                 {"V   ", "expected V (number"},
+                 {"K   ", "expected K of layer"},
+                 {"V   ", "expected V of layer"},
                  {"RAW ", "expected raw index"},
                  {"POOL", "expected pooled index"},
                  {"HOST", "host section"},
@@ -283,12 +283,12 @@ static void values_that_no_step_could_have_stored_are_refused(void **state)
         const char *tag, *words;
         uint16_t bits; /* bf16 */
     } changes[] = {
-        {"K   ", "K (number 2)", 0x7fc0},
-        {"K   ", "K (number 2)", 0x7f80},
-        {"V   ", "V (number 2)", 0xff80},
-        {"V   ", "V (number 2)", 0x5c01},
-        {"RAW ", "raw index keys (number 2)", 0x7f81},
-        {"POOL", "pooled index keys (number 2)", 0xffff},
+        {"K   ", "K of layer 2", 0x7fc0},
+        {"K   ", "K of layer 2", 0x7f80},
+        {"V   ", "V of layer 2", 0xff80},
+        {"V   ", "V of layer 2", 0x5c01},
+        {"RAW ", "raw index keys of layer 2", 0x7f81},
+        {"POOL", "pooled index keys of layer 2", 0xffff},
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         desk d = lay_out(TOKENS);

@@ -292,7 +292,7 @@ static void rows_are_right_at_every_length(void **state)
         for (uint32_t i = 0; i < g; i++)
             scores[i] = n % 3 ? fabsf(golden_value(n, i)) : floorf(fabsf(golden_value(n, i)) * 3);
         world_ok(qsa_select(scores, g, 512, groups, &n_groups));
-        world_ok(qsa_row(groups, n_groups, 4, n, row, &n_row));
+        world_ok(qsa_selected_tokens(groups, n_groups, 4, n, row, &n_row));
         assert_int_equal(sort_all(scores, g, 512, expected), n_groups);
         assert_memory_equal(groups, expected, n_groups * sizeof *groups);
         assert_int_equal(n_row, 4 * (g < 512 ? g : 512) + n % 4);
@@ -308,19 +308,22 @@ static void row_expands_groups_and_appends_the_tail(void **state)
     (void)state;
     static const uint32_t expected[] = {4, 5, 6, 7, 12, 13, 14, 15, 16, 17};
     uint32_t row[16], n;
-    world_ok(qsa_row((const uint32_t[]){1, 3}, 2, 4, 18, row, &n));
+    world_ok(qsa_selected_tokens((const uint32_t[]){1, 3}, 2, 4, 18, row, &n));
     assert_int_equal(n, 10);
     assert_memory_equal(row, expected, sizeof expected);
-    world_ok(qsa_row(NULL, 0, 4, 3, row, &n));
+    world_ok(qsa_selected_tokens(NULL, 0, 4, 3, row, &n));
     assert_int_equal(n, 3);
-    world_ok(qsa_row((const uint32_t[]){0, 2}, 2, 1, 3, row, &n));
+    world_ok(qsa_selected_tokens((const uint32_t[]){0, 2}, 2, 1, 3, row, &n));
     assert_int_equal(n, 2);
-    world_refused(QSA_E_ARGUMENT, "group 4 at place 1", qsa_row((const uint32_t[]){1, 4}, 2, 4, 18, row, &n));
-    world_refused(QSA_E_ARGUMENT, "group 1 at place 1", qsa_row((const uint32_t[]){1, 1}, 2, 4, 18, row, &n));
-    world_refused(QSA_E_ARGUMENT, "group 0 at place 1", qsa_row((const uint32_t[]){1, 0}, 2, 4, 18, row, &n));
-    world_refused(QSA_E_ARGUMENT, "ratio 6", qsa_row(NULL, 0, 6, 18, row, &n));
-    world_refused(QSA_E_ARGUMENT, "NULL", qsa_row(NULL, 1, 4, 18, row, &n));
-    world_refused(QSA_E_ARGUMENT, "many tokens", qsa_row(NULL, 0, 4, (uint64_t)UINT32_MAX + 1, row, &n));
+    world_refused(QSA_E_ARGUMENT, "group 4 at place 1",
+                  qsa_selected_tokens((const uint32_t[]){1, 4}, 2, 4, 18, row, &n));
+    world_refused(QSA_E_ARGUMENT, "group 1 at place 1",
+                  qsa_selected_tokens((const uint32_t[]){1, 1}, 2, 4, 18, row, &n));
+    world_refused(QSA_E_ARGUMENT, "group 0 at place 1",
+                  qsa_selected_tokens((const uint32_t[]){1, 0}, 2, 4, 18, row, &n));
+    world_refused(QSA_E_ARGUMENT, "ratio 6", qsa_selected_tokens(NULL, 0, 6, 18, row, &n));
+    world_refused(QSA_E_ARGUMENT, "NULL", qsa_selected_tokens(NULL, 1, 4, 18, row, &n));
+    world_refused(QSA_E_ARGUMENT, "many tokens", qsa_selected_tokens(NULL, 0, 4, (uint64_t)UINT32_MAX + 1, row, &n));
     assert_int_equal(n, 2);
 }
 

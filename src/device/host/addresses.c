@@ -20,27 +20,28 @@ static head_pages pages_of_head(const qsa_host_store *store, uint32_t layer, uin
 }
 
 /* Appends `count` tokens that lie in consecutive slots of one page. */
-static void add_tokens(const head_pages *pages, qsa_place place, uint32_t count, qsa_row_view *row)
+static void add_tokens(const head_pages *pages, qsa_place place, uint32_t count, qsa_addresses *selected)
 {
+    assert(count > 0 && place.slot + count <= QSA_PAGE_TOKENS);
     const uint8_t *page = pages->kv + place.page * pages->page_stride;
     for (uint32_t s = place.slot; s < place.slot + count; s++) {
         const void *block = page + qsa_layout_k_block(pages->layout, pages->head, s);
-        if (row->n_blocks == 0 || row->blocks[row->n_blocks - 1] != block)
-            row->blocks[row->n_blocks++] = block;
-        uint32_t lane = (row->n_blocks - 1) * QSA_BLOCK_TOKENS + s % QSA_BLOCK_TOKENS;
-        row->compact = row->compact && lane == row->n;
-        row->lanes[row->n] = lane;
-        row->v[row->n++] = page + qsa_layout_v_token(pages->layout, pages->head, s);
+        if (selected->n_blocks == 0 || selected->blocks[selected->n_blocks - 1] != block)
+            selected->blocks[selected->n_blocks++] = block;
+        uint32_t lane = (selected->n_blocks - 1) * QSA_BLOCK_TOKENS + s % QSA_BLOCK_TOKENS;
+        selected->compact = selected->compact && lane == selected->n;
+        selected->lanes[selected->n] = lane;
+        selected->v[selected->n++] = page + qsa_layout_v_token(pages->layout, pages->head, s);
     }
 }
 
 /* Groups of whole blocks: most selections are nothing else. */
 static void add_blocks(const head_pages *pages, const qsa_batch_entry *entry, const uint32_t *groups, uint32_t n,
-                       qsa_row_view *row)
+                       qsa_addresses *selected)
 {
     const qsa_layout *layout = pages->layout;
     const size_t row_bytes = layout->row_bytes;
-    const void **blocks = row->blocks, **v = row->v;
+    const void **blocks = selected->blocks, **v = selected->v;
     for (uint32_t i = 0; i < n; i++) {
         const qsa_place place = qsa_batch_place(entry, (uint64_t)groups[i] * layout->config.ratio);
         const uint8_t *page = pages->kv + place.page * pages->page_stride;
@@ -51,12 +52,12 @@ static void add_blocks(const head_pages *pages, const qsa_batch_entry *entry, co
                 *v++ = values + j * row_bytes;
         }
     }
-    row->n_blocks = (uint32_t)(blocks - row->blocks);
-    row->n = (uint32_t)(v - row->v);
+    selected->n_blocks = (uint32_t)(blocks - selected->blocks);
+    selected->n = (uint32_t)(v - selected->v);
 }
 
 void qsa_host_addresses(const qsa_host_context *c, uint32_t token, uint32_t kv_head, uint32_t begin, uint32_t end,
-                        qsa_row_view *out)
+                        qsa_addresses *out)
 {
     assert(token < c->batch->n_tokens && kv_head < c->store->base.config->kv_heads);
     assert(begin <= end && end <= c->store->n_selected[token] + 1);

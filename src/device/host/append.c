@@ -38,6 +38,7 @@ static void refuse(const qsa_host_context *c, uint32_t token, enum qsa_input inp
 static uint32_t count_finite(const qsa_kernels *kernels, const qsa_strided *tensor, token_range tokens, uint32_t heads,
                              uint32_t dim)
 {
+    assert(heads > 0 && dim > 0);
     if (tensor->head_stride == dim || heads == 1) { /* the heads of a token are one row */
         dim *= heads;
         heads = 1;
@@ -53,6 +54,7 @@ static uint32_t count_finite(const qsa_kernels *kernels, const qsa_strided *tens
  * that is refused; among refusals the lowest counts, so that the order of tensors cannot be seen. */
 static uint32_t accept_tokens(const qsa_host_context *c, token_range tokens)
 {
+    assert(tokens.n > 0 && tokens.first + tokens.n <= c->batch->n_tokens);
     const qsa_config *config = c->store->base.config;
     const qsa_tensors *in = &c->io->tensors;
     const struct {
@@ -85,6 +87,7 @@ static qsa_strided norm_keys(const qsa_host_context *c, token_range tokens)
     const qsa_store *base = &c->store->base;
     const qsa_strided *in = &c->io->tensors.k;
     const uint32_t heads = base->config->kv_heads, dim = base->config->head_dim, pairs = base->rotary->pairs;
+    assert(tokens.n <= qsa_append_limit(base->config));
     qsa_norm_rotate_call call = {
         .dim = dim, .weight = qsa_store_weights(base, c->io->layer).k, .eps = base->config->eps, .pairs = pairs};
     call.cos = qsa_batch_cos_sin(c->batch, tokens.first, pairs);
@@ -126,6 +129,7 @@ static uint32_t count_storable(const qsa_host_context *c, const qsa_strided *ten
 /* One token, or the four of a block if they are there: returns how many. */
 static uint32_t store_keys(const qsa_host_context *c, token_range tokens, const qsa_strided *k, uint32_t t)
 {
+    assert(t < tokens.n);
     const qsa_layout *layout = c->store->base.layout;
     const uint32_t token = tokens.first + t, last = token + QSA_BLOCK_TOKENS - 1, end = tokens.first + tokens.n;
     const qsa_place place = place_of(c->batch, token);
@@ -196,14 +200,15 @@ void qsa_host_pool(qsa_host_store *store, uint32_t layer, const qsa_scratch *scr
 /* Pools the complete groups of tasks [begin, end); returns how many. */
 static uint64_t pool_tasks(const qsa_host_context *c, uint64_t begin, uint64_t end)
 {
+    assert(begin <= end && end <= c->batch->n_tasks);
     qsa_group groups[QSA_POOLED_AT_ONCE];
     uint64_t pooled = 0;
     uint32_t n = 0;
     for (uint64_t task = begin; task < end; task++) {
-        const qsa_unit *unit = &c->batch->units[task];
-        if (unit->complete)
+        const qsa_append_task *one = &c->batch->tasks[task];
+        if (one->complete)
             groups[n++] =
-                (qsa_group){unit->first, qsa_batch_cos_sin(c->batch, unit->rotary_row, c->store->base.rotary->pairs)};
+                (qsa_group){one->first, qsa_batch_cos_sin(c->batch, one->rotary_row, c->store->base.rotary->pairs)};
         if (n == QSA_POOLED_AT_ONCE || (task + 1 == end && n > 0)) {
             qsa_host_pool(c->store, c->io->layer, c->scratch, groups, n);
             pooled += n;
@@ -219,12 +224,12 @@ void qsa_host_append(const qsa_host_context *c)
     for (int phase = 0; phase < QSA_STEALING_COUNT; phase++)
         qsa_steal_reset(&store->next[(size_t)phase * store->base.config->max_parts + c->part]);
     uint64_t begin, end;
-    qsa_share(c->batch->n_units, c->part, c->parts, &begin, &end);
+    qsa_share(c->batch->n_tasks, c->part, c->parts, &begin, &end);
     if (begin == end)
         return;
-    const qsa_unit *last = &c->batch->units[end - 1];
+    const qsa_append_task *last = &c->batch->tasks[end - 1];
     const uint32_t end_token = last->first_token + last->tokens, most = qsa_append_limit(store->base.config);
-    for (uint32_t token = c->batch->units[begin].first_token; token < end_token; token += most) {
+    for (uint32_t token = c->batch->tasks[begin].first_token; token < end_token; token += most) {
         const uint32_t n = end_token - token < most ? end_token - token : most;
         if (!append_tokens(c, (token_range){token, n}))
             return; /* tasks are in order of entry and token: this is the part's lowest refusal */

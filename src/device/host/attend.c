@@ -44,6 +44,7 @@ static attend_plan plan_tasks(const qsa_host_context *c)
     const uint32_t wanted = ceil_divide(plan.token_ranges, plan.dim_ranges);
     if (wanted > plan.head_ranges)
         plan.head_ranges = wanted < plan.heads ? wanted : plan.heads;
+    assert(plan.dim_ranges >= 1 && plan.head_ranges <= plan.heads);
     return plan;
 }
 
@@ -58,6 +59,7 @@ typedef struct head_range {
 static head_range heads_of(const qsa_host_context *c, const attend_plan *plan, uint32_t kv_query, uint32_t first,
                            uint32_t end)
 {
+    assert(kv_query < plan->kv_queries && first < end && end <= plan->heads);
     const uint32_t kv_heads = c->store->base.config->kv_heads, kv_head = kv_query % kv_heads;
     return (head_range){.kv_query = kv_query,
                         .token = kv_query / kv_heads,
@@ -103,14 +105,15 @@ static float *qk_at(const qsa_host_context *c, const attend_plan *plan, uint32_t
 
 static void qk_of_token_range(const qsa_host_context *c, const attend_plan *plan, uint32_t kv_query, uint32_t range)
 {
+    assert(plan->split && range < plan->token_ranges);
     const qsa_store *base = &c->store->base;
     qsa_attend_scratch *scratch = &c->scratch->attend;
     head_range heads = heads_of(c, plan, kv_query, 0, plan->heads);
     uint64_t begin, end;
     qsa_share(c->store->n_selected[heads.token] + 1, range, plan->token_ranges, &begin,
               &end); /* groups, then the tail */
-    qsa_host_addresses(c, heads.token, heads.kv_head, (uint32_t)begin, (uint32_t)end, &scratch->row);
-    if (scratch->row.n == 0)
+    qsa_host_addresses(c, heads.token, heads.kv_head, (uint32_t)begin, (uint32_t)end, &scratch->selected);
+    if (scratch->selected.n == 0)
         return;
     const uint32_t first_token = (uint32_t)begin * base->layout->config.ratio;
     for (uint32_t h = 0; h < plan->heads; h += heads.n) {
@@ -119,7 +122,7 @@ static void qk_of_token_range(const qsa_host_context *c, const attend_plan *plan
         qsa_attend_qk(base->kernels, base->layout->kv_element, heads.n, base->config->head_dim, scratch);
         for (uint32_t i = 0; i < heads.n; i++)
             memcpy(qk_at(c, plan, kv_query, h + i) + first_token, scratch->x + i * scratch->x_stride,
-                   scratch->row.n * sizeof(float));
+                   scratch->selected.n * sizeof(float));
     }
 }
 
@@ -150,6 +153,7 @@ static void range_of_dims(const qsa_config *config, const attend_plan *plan, uin
     qsa_share(config->head_dim / QSA_CHUNK_DIMS, range, plan->dim_ranges, &first, &last);
     *begin = (uint32_t)first * QSA_CHUNK_DIMS;
     *end = range + 1 == plan->dim_ranges ? config->head_dim : (uint32_t)last * QSA_CHUNK_DIMS;
+    assert(*begin < *end && *begin % QSA_CHUNK_DIMS == 0);
 }
 
 /* Softmax and PV of some dimensions, from what phase 3 left. */
@@ -159,10 +163,11 @@ static void attend_split(const qsa_host_context *c, const attend_plan *plan, con
     const qsa_store *base = &c->store->base;
     qsa_attend_scratch *scratch = &c->scratch->attend;
     uint32_t begin, end;
+    assert(scratch->selected.n <= scratch->x_stride);
     range_of_dims(base->config, plan, range, &begin, &end);
     for (uint32_t i = 0; i < heads->n; i++)
         memcpy(scratch->x + i * scratch->x_stride, qk_at(c, plan, heads->kv_query, heads->first + i),
-               scratch->row.n * sizeof(float));
+               scratch->selected.n * sizeof(float));
     qsa_attend_softmax_pv(base->kernels, base->layout->kv_element, heads->n, begin, end, scratch, out,
                           c->io->out.head_stride);
 }
@@ -187,7 +192,7 @@ static void attend_task(const qsa_host_context *c, const attend_plan *plan, uint
     head_range heads = heads_of(c, plan, kv_query, (uint32_t)first, (uint32_t)last);
     const uint32_t groups = c->store->n_selected[heads.token];
     if (kv_query != work->addressed)
-        qsa_host_addresses(c, heads.token, heads.kv_head, 0, groups + 1, &c->scratch->attend.row);
+        qsa_host_addresses(c, heads.token, heads.kv_head, 0, groups + 1, &c->scratch->attend.selected);
     work->addressed = kv_query;
     for (uint32_t h = (uint32_t)first; h < last; h += heads.n) {
         heads = heads_of(c, plan, kv_query, h, (uint32_t)last);
@@ -198,7 +203,7 @@ static void attend_task(const qsa_host_context *c, const attend_plan *plan, uint
             attend_whole(c, &heads, to);
     }
     if (head_task == 0 && dim_task == 0) {
-        work->k_rows += c->scratch->attend.row.n;
+        work->k_rows += c->scratch->attend.selected.n;
         work->groups += heads.kv_head == 0 ? groups : 0;
     }
 }

@@ -13,7 +13,7 @@
 static void carve_scratch(qsa_carve *carve, const qsa_layout *layout, qsa_scratch *out)
 {
     const qsa_config *config = &layout->config;
-    const uint32_t row = qsa_row_limit(config->ratio, config->budget);
+    const uint32_t selected = qsa_selected_limit(config->ratio, config->budget);
     const uint32_t blocks = qsa_block_limit(config->ratio, config->budget);
     const uint32_t capacity = qsa_selection_capacity(config->budget / config->ratio);
     qsa_scratch s;
@@ -28,10 +28,10 @@ static void carve_scratch(qsa_carve *carve, const qsa_layout *layout, qsa_scratc
     s.k =
         qsa_carve_bytes(carve, (uint64_t)qsa_append_limit(config) * config->kv_heads * config->head_dim, sizeof(float));
     s.attend.x_stride = qsa_x_stride(blocks);
-    s.attend.row.blocks = qsa_carve_bytes(carve, blocks, sizeof(void *));
-    s.attend.row.v = qsa_carve_bytes(carve, row, sizeof(void *));
-    s.attend.v_from = qsa_carve_bytes(carve, row, sizeof(void *));
-    s.attend.row.lanes = qsa_carve_bytes(carve, row, sizeof(uint32_t));
+    s.attend.selected.blocks = qsa_carve_bytes(carve, blocks, sizeof(void *));
+    s.attend.selected.v = qsa_carve_bytes(carve, selected, sizeof(void *));
+    s.attend.v_from = qsa_carve_bytes(carve, selected, sizeof(void *));
+    s.attend.selected.lanes = qsa_carve_bytes(carve, selected, sizeof(uint32_t));
     s.attend.q = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * config->head_dim, sizeof(float));
     s.attend.x = qsa_carve_bytes(carve, (uint64_t)QSA_HEADS_AT_ONCE * s.attend.x_stride, sizeof(float));
     if (out != NULL)
@@ -85,6 +85,7 @@ static void close_store(qsa_store *base)
 
 static qsa_status copy_page(qsa_store *base, uint32_t from, uint32_t to)
 {
+    assert(from != to);
     const qsa_host_store *store = qsa_host(base);
     for (int arena = 0; arena < QSA_ARENA_COUNT; arena++)
         for (uint32_t layer = 0; layer < base->layout->config.layers; layer++)
@@ -116,6 +117,7 @@ static qsa_status swap_pages(qsa_store *base, uint32_t a, uint32_t b)
 
 static qsa_status copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint32_t n)
 {
+    assert(n > 0 && from.slot + n <= QSA_PAGE_TOKENS && to.slot + n <= QSA_PAGE_TOKENS);
     const qsa_host_store *store = qsa_host(base);
     const qsa_layout *layout = base->layout;
     const size_t raw_bytes = (size_t)layout->config.index_dim * layout->index_bytes;
@@ -132,6 +134,7 @@ static qsa_status copy_slots(qsa_store *base, qsa_place from, qsa_place to, uint
 
 static qsa_status pool(qsa_store *base, qsa_place first, uint32_t n, const float *cos_sin)
 {
+    assert(n > 0 && first.slot % base->layout->config.ratio == 0);
     qsa_host_store *store = qsa_host(base);
     qsa_float_env saved = qsa_float_env_enter();
     for (uint32_t g = 0, count; g < n; g += count) {
@@ -188,6 +191,7 @@ static qsa_status phase(qsa_store *base, const qsa_batch *batch, const qsa_layer
 
 static qsa_status selection(qsa_store *base, uint32_t token, uint32_t *out_groups, uint32_t *out_n)
 {
+    assert(token < base->config->max_step_tokens);
     const qsa_host_store *store = qsa_host(base);
     *out_n = store->n_selected[token];
     memcpy(out_groups, store->selected + (size_t)token * store->k, *out_n * sizeof(uint32_t));

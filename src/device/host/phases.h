@@ -14,7 +14,7 @@ void qsa_host_attend(const qsa_host_context *c);
 /* The tokens of `entries` [begin, end) of a query's selection for one kv head, as addresses: its groups, and after them
  * the tail as one entry more. */
 void qsa_host_addresses(const qsa_host_context *c, uint32_t token, uint32_t kv_head, uint32_t begin, uint32_t end,
-                        qsa_row_view *out);
+                        qsa_addresses *out);
 
 /* A complete group: where its first token lies, and that token's cos and sin. */
 typedef struct qsa_group {

@@ -18,6 +18,7 @@ static bool drops_something(const qsa_host_context *c, const qsa_query *query)
 static void choose_all(const qsa_host_context *c, uint32_t token)
 {
     const qsa_query *query = &c->batch->queries[token];
+    assert(!drops_something(c, query));
     uint32_t *selected = c->store->selected + (size_t)token * c->store->k;
     const uint32_t n = (uint32_t)(query->end_group - query->first_group);
     for (uint32_t i = 0; i < n; i++)
@@ -59,6 +60,7 @@ static uint64_t slot_groups(const qsa_host_context *c, const qsa_batch_entry *en
 static page_range pages_of(const qsa_host_context *c, const qsa_batch_entry *entry, uint64_t first_group,
                            uint64_t end_group)
 {
+    assert(first_group <= end_group);
     uint64_t before = slot_groups(c, entry), per_page = c->store->base.layout->page_groups;
     return (page_range){(first_group + before) / per_page, (end_group + before + per_page - 1) / per_page};
 }
@@ -78,6 +80,7 @@ static void offer_tiles(const qsa_host_context *c, const qsa_batch_entry *entry,
 
 static qsa_candidate *buffer_of(const qsa_host_context *c, uint32_t i)
 {
+    assert(i < QSA_SCAN_QUERIES);
     return c->scratch->candidates + (size_t)i * c->store->capacity;
 }
 
@@ -90,6 +93,7 @@ static void begin_selection(const qsa_host_context *c, uint32_t i, qsa_selection
 static void scan_pages(const qsa_host_context *c, uint32_t first, uint32_t n, page_range pages,
                        qsa_selection *selections)
 {
+    assert(n > 0 && n <= QSA_SCAN_QUERIES && pages.begin <= pages.end);
     const qsa_batch_entry *entry = qsa_batch_entry_of(c->batch, first);
     const qsa_config *config = c->store->base.config;
     const qsa_layout *layout = c->store->base.layout;
@@ -162,11 +166,13 @@ static uint64_t scan_queries(const qsa_host_context *c, uint32_t begin, uint32_t
 /* Ranges per query where there are fewer queries than parts. */
 static uint32_t ranges_per_query(const qsa_host_context *c)
 {
+    assert(c->batch->n_tokens > 0 && c->batch->n_tokens < c->parts);
     return (c->parts + c->batch->n_tokens - 1) / c->batch->n_tokens;
 }
 
 static qsa_ranges ranges_of(const qsa_host_context *c, uint32_t token)
 {
+    assert(token < c->batch->n_tokens);
     const qsa_host_store *store = c->store;
     const uint32_t n = ranges_per_query(c);
     return (qsa_ranges){.kernels = store->base.kernels,

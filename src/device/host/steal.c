@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Work stealing: one atomic counter per part. */
 #include "device/host/steal.h"
 
 #include "device/device.h"

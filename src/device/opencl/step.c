@@ -65,10 +65,10 @@ static qsa_status upload_tokens(opencl_store *store, const qsa_batch *batch)
         store->any_drops = store->any_drops || candidates_of(query) > store->plan.budget_groups;
     }
     store->n_groups = 0;
-    for (uint32_t u = 0; u < batch->n_units; u++)
-        if (batch->units[u].complete)
+    for (uint32_t u = 0; u < batch->n_tasks; u++)
+        if (batch->tasks[u].complete)
             store->groups[store->n_groups++] =
-                (device_group){batch->units[u].first.page, batch->units[u].first.slot, batch->units[u].rotary_row};
+                (device_group){batch->tasks[u].first.page, batch->tasks[u].first.slot, batch->tasks[u].rotary_row};
     QSA_TRY(
         opencl_upload(store, store->buffers[BUFFER_TOKENS], 0, store->tokens, batch->n_tokens * sizeof *store->tokens));
     return opencl_upload(store, store->buffers[BUFFER_GROUPS], 0, store->groups,

@@ -65,6 +65,7 @@ static opencl_plan plan_for(const qsa_opencl_device *device, const qsa_config *c
 
 uint32_t opencl_ranges(const opencl_plan *plan, uint32_t n_tokens)
 {
+    assert(n_tokens > 0);
     if (n_tokens >= plan->work_groups)
         return 1;
     uint32_t ranges = (plan->work_groups + n_tokens - 1) / n_tokens;
@@ -317,6 +318,7 @@ void opencl_number(opencl_arguments *arguments, cl_uint number)
 qsa_status opencl_launch(opencl_store *store, enum kernel_number number, const opencl_arguments *arguments,
                          uint64_t units)
 {
+    assert(number < KERNELS && store->kernels[number] != NULL);
     QSA_TRY(check_alive(store));
     if (units == 0)
         return QSA_OK;

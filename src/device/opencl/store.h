@@ -5,6 +5,8 @@
 
 #include "device/opencl/opencl.h"
 
+#include <assert.h>
+
 /* A step as the kernels read it; layout.cl has the same structs. */
 typedef struct device_token {
     uint64_t first_group, end_group, tail;
@@ -93,6 +95,7 @@ static inline const qsa_opencl_api *opencl_api(const opencl_store *store)
 
 static inline cl_mem opencl_arena(const opencl_store *store, uint32_t layer, enum qsa_arena arena)
 {
+    assert(layer < store->base.config->layers && (unsigned)arena < QSA_ARENA_COUNT);
     return store->arenas[layer * QSA_ARENA_COUNT + arena];
 }
 
