@@ -28,6 +28,65 @@ QSA_BEGIN_DECLS
  * next call. */
 const char *qsa_engine_error(void);
 
+/* ---- memory ---- */
+
+#define QSA_NO_LIMIT UINT64_MAX
+
+/* Bytes that this process can still take. Pages of files that the kernel can drop count as free. */
+typedef struct qsa_available_memory {
+    uint64_t machine_bytes; /* MemAvailable of /proc/meminfo */
+    uint64_t cgroup_bytes; /* the least that its memory cgroup and the cgroups above it leave; QSA_NO_LIMIT: no limit */
+    uint64_t address_bytes; /* address space that RLIMIT_AS (ulimit -v) leaves; QSA_NO_LIMIT: no limit */
+} qsa_available_memory;
+void qsa_get_available_memory(qsa_available_memory *out_available);
+
+/* What a weight belongs to. */
+typedef enum qsa_weight_kind {
+    QSA_WEIGHT_EXPERTS = 0, /* with router and shared expert */
+    QSA_WEIGHT_DELTA,
+    QSA_WEIGHT_ATTENTION,
+    QSA_WEIGHT_HYPER,
+    QSA_WEIGHT_NGRAM, /* projections of the n-gram embedding */
+    QSA_WEIGHT_HEAD,  /* a tied embedding, too */
+    /* Those above are resident: any token may read any page. Of the next two a token reads a few rows. */
+    QSA_WEIGHT_EMBEDDING,
+    QSA_WEIGHT_TABLE,  /* of the n-gram embedding */
+    QSA_WEIGHT_UNUSED, /* tensors that nothing reads */
+    QSA_WEIGHT_KIND_COUNT
+} qsa_weight_kind;
+
+/* "experts", "n-gram table", ...; "?" for a number that is none. Static storage. */
+const char *qsa_weight_kind_name(qsa_weight_kind kind);
+
+typedef enum qsa_fit {
+    QSA_FIT_MEMORY = 0, /* everything resident fits */
+    QSA_FIT_DISK,       /* the context fits, but not all resident weights beside it: some are read from the disk again
+                           and again */
+    QSA_FIT_NOT         /* qsa_context_create would run out of memory */
+} qsa_fit;
+
+/* What a context of a model takes, and whether that fits here now. All in bytes, if not said otherwise. */
+typedef struct qsa_plan {
+    uint64_t weight_bytes[QSA_WEIGHT_KIND_COUNT]; /* used in place, in the mapped file */
+    uint64_t copied_bytes;                        /* weights that the open model has in memory of its own */
+    qsa_memory_plan cache;                        /* libqsa's */
+    uint64_t state_bytes;      /* recurrent states with checkpoints, and lists of tokens, of all sessions, at most */
+    uint64_t activation_bytes; /* of a chunk, and the logits of a token per session */
+
+    uint64_t context_bytes;  /* cache, states and activations: what qsa_context_create and its sessions take */
+    uint64_t resident_bytes; /* context_bytes, copied_bytes and the resident weights */
+    uint64_t rare_bytes;     /* embedding and n-gram table: mapped, read a few rows per token */
+
+    uint32_t context, sessions; /* of the options, with defaults filled in: tokens, count */
+    uint64_t session_bytes;     /* of one session without its tokens: recurrent states with checkpoints, at most */
+    uint64_t token_bytes;       /* of one token of one session: cache and list */
+
+    qsa_available_memory available; /* when the plan was made */
+    qsa_fit fit;
+    uint32_t
+        largest_context; /* tokens: the largest context that fits as QSA_FIT_MEMORY, at most the model's; 0: none */
+} qsa_plan;
+
 /* ---- the model ---- */
 
 typedef struct qsa_model qsa_model;
@@ -116,7 +175,16 @@ typedef struct qsa_context_options {
 
 void qsa_context_options_init(qsa_context_options *options);
 
-/* Takes all memory that batches will need; the model must outlive the context. Errors: QSA_E_LIMIT (an option, by
+/* What a context with these options will take, without taking it; the cost is a few microseconds. NULL options: the
+ * defaults. A server plans a context of n sessions, and counts a session of n tokens as qsa_plan_session_bytes. Errors:
+ * QSA_E_LIMIT (an option, by name), those of qsa_plan_memory. */
+qsa_status qsa_context_plan(const qsa_model *model, const qsa_context_options *options, qsa_plan *out_plan);
+
+/* Of the plan's bytes, those of one session that holds that many tokens: whole pages of the cache, states, list. */
+uint64_t qsa_plan_session_bytes(const qsa_plan *plan, uint64_t tokens);
+
+/* Takes all memory that batches will need; the model must outlive the context. Errors: QSA_E_MEMORY (the context needs
+ * more than this process can take, with both numbers and the largest context that fits), QSA_E_LIMIT (an option, by
  * name), QSA_E_IO (threads that cannot be started), those of qsa_cache_create. */
 qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context);
 /* Closes its sessions as well. NULL is legal. */

@@ -77,12 +77,18 @@ static void place(pass *p, size_t tokens, carver *c)
     p->scratch = carve(c, scratch_bytes(s, tokens), 1);
 }
 
+uint64_t forward_planned_bytes(const qsa_model *model, uint32_t chunk)
+{
+    pass planned = {.shape = &model->shape, .weights = &model->weights};
+    carver c = {NULL, 0};
+    place(&planned, chunk, &c);
+    return c.used;
+}
+
 static qsa_status allocate(forward *f, uint32_t chunk)
 {
-    carver c = {NULL, 0};
-    place(&f->pass, chunk, &c);
-    f->array_bytes = c.used;
-    c = (carver){f->arrays = aligned_alloc(64, f->array_bytes), 0};
+    f->array_bytes = forward_planned_bytes(f->model, chunk);
+    carver c = {f->arrays = aligned_alloc(64, f->array_bytes), 0};
     if (f->arrays == NULL)
         return engine_fail(QSA_E_MEMORY,
                            "no memory for the activations of %u tokens (%zu bytes); a smaller chunk needs less", chunk,

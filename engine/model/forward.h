@@ -37,6 +37,8 @@ qsa_status forward_create(const qsa_model *model, uint32_t chunk, uint32_t threa
 void forward_destroy(forward *f);
 
 uint64_t forward_bytes(const forward *f);
+/* What forward_create will allocate for arrays. */
+uint64_t forward_planned_bytes(const qsa_model *model, uint32_t chunk);
 /* Number of QSA layers whose queries run for the prepared batch. */
 uint32_t forward_query_layers(const forward *f);
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "model/tokenizer_keys.h"
+#include "model/weight_kinds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@ static qsa_status describe(qsa_model *model)
     qsa_model_info *info = &model->info;
     describe_shape(&model->shape, info);
     describe_tensors(model->file, info);
+    weight_kinds_count(model->file, &model->shape, model->storage, model->weight_bytes);
     info->shards = gguf_file_shards(model->file);
     info->file_bytes = gguf_file_bytes(model->file);
     info->copied_bytes = model->weights.owned_bytes;

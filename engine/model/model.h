@@ -13,6 +13,7 @@ struct qsa_model {
     qsa_weight_storage storage;
     model_shape shape;
     model_weights weights;
+    uint64_t weight_bytes[QSA_WEIGHT_KIND_COUNT]; /* used in place */
     tokenizer *tokens;
     qsa_model_info info;
 };

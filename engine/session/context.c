@@ -7,59 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void qsa_context_options_init(qsa_context_options *options)
-{
-    *options = (qsa_context_options){
-        .size_bytes = sizeof *options,
-        .context = 0,
-        .sessions = 1,
-        .chunk = 0,
-        .threads = 1,
-        .kv = QSA_KV_BF16,
-        .index = QSA_PROFILE_BF16,
-        .checkpoints = DEFAULT_CHECKPOINTS,
-        .profile = false,
-    };
-}
-
-static qsa_status check_options(const qsa_model *model, qsa_context_options *o)
-{
-    if (o->context == 0)
-        o->context = model->shape.context;
-    if (o->context > QSA_MAX_POSITION) {
-        return engine_fail(QSA_E_LIMIT, "context is %u tokens, at most %lld are supported", o->context,
-                           (long long)QSA_MAX_POSITION);
-    }
-    if (o->chunk == 0)
-        o->chunk = forward_best_chunk(&model->shape);
-    if (o->sessions < 1 || o->sessions >= QSA_MAX_SEQUENCES)
-        return engine_fail(QSA_E_LIMIT, "sessions is %u, supported are 1 to %d", o->sessions, QSA_MAX_SEQUENCES - 1);
-    if (o->chunk < 1 || o->chunk > QSA_MAX_STEP_TOKENS)
-        return engine_fail(QSA_E_LIMIT, "chunk is %u, supported are 1 to %d", o->chunk, QSA_MAX_STEP_TOKENS);
-    if (o->checkpoints > MAX_CHECKPOINTS)
-        return engine_fail(QSA_E_LIMIT, "checkpoints is %u, at most %d are supported", o->checkpoints, MAX_CHECKPOINTS);
-    if (o->threads < 1 || o->threads > QSA_MAX_PARTS)
-        return engine_fail(QSA_E_LIMIT, "threads is %u, supported are 1 to %d", o->threads, QSA_MAX_PARTS);
-    return QSA_OK;
-}
-
-/* Extra capacity, so that the requested tokens always fit: sequences take whole pages, and two that share a page both
- * copy it if both write at one time. One more sequence than sessions: a session that forks another keeps its own until
- * the fork exists. */
-static qsa_config cache_config(const qsa_model *model, const qsa_context_options *o)
-{
-    qsa_config config = model->shape.qsa;
-    const uint32_t others = o->sessions - 1;
-    config.kv_type = o->kv;
-    config.profile = o->index;
-    config.capacity_tokens = o->context + (uint64_t)others * (2 * QSA_PAGE_TOKENS - 1);
-    config.max_sequences = o->sessions + (others > 0);
-    config.max_step_tokens = o->chunk;
-    config.max_parts = forward_threads(o->threads);
-    config.device = o->device;
-    return config;
-}
-
 static qsa_status create_cache(qsa_context *c)
 {
     const model_shape *s = &c->model->shape;
@@ -70,7 +17,7 @@ static qsa_status create_cache(qsa_context *c)
     for (uint32_t i = 0; i < s->layers; i++)
         if (s->kinds[i] == LAYER_QSA)
             norms[n++] = c->model->weights.layers[i].attention.norms;
-    c->config = cache_config(c->model, &c->options);
+    c->config = plan_cache_config(c->model, &c->options);
     qsa_config config = c->config;
     config.norms = norms;
     const qsa_status status = qsa_cache_create(&config, &c->cache);
@@ -96,11 +43,8 @@ static qsa_status allocate_batch(qsa_context *c)
 static qsa_status create_parts(qsa_context *c, const qsa_model *model, const qsa_context_options *options)
 {
     c->model = model;
-    if (options == NULL)
-        qsa_context_options_init(&c->options);
-    else
-        c->options = *options;
-    ENGINE_TRY(check_options(model, &c->options));
+    ENGINE_TRY(plan_options(model, options, &c->options));
+    ENGINE_TRY(plan_check(model, &c->options));
     ENGINE_TRY(create_cache(c));
     ENGINE_TRY(allocate_batch(c));
     c->clock = c->options.profile ? &c->own_clock : NULL;

@@ -2,6 +2,7 @@
 /* The inside of a context: what all its sessions share.
  *
  * The files of engine/session, bottom up; each calls only those before it:
+ *   plan      the options of a context, and what it will take
  *   context   one cache, one forward pass, memory for one batch
  *   places    recurrent states, and the copies of them that a session can go back to
  *   session   one token list; every function that changes one
@@ -14,11 +15,9 @@
 #define QSA_ENGINE_SESSION_CONTEXT_H
 
 #include "model/forward.h"
-#include "model/model.h"
+#include "session/plan.h"
 
 #include <qsa_engine.h>
-
-enum { MAX_CHECKPOINTS = 32, DEFAULT_CHECKPOINTS = 8 };
 
 struct qsa_context {
     const qsa_model *model;

@@ -16,7 +16,7 @@ static size_t recurrent_floats(const qsa_context *c)
 
 size_t state_size_bytes(const qsa_context *c)
 {
-    return sizeof(session_state) + (recurrent_floats(c) + c->model->shape.vocabulary) * sizeof(float);
+    return plan_state_bytes(&c->model->shape);
 }
 
 session_state *state_new(qsa_context *c)

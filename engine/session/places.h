@@ -25,6 +25,8 @@ typedef struct session_state {
     float floats[];      /* [state_floats] as in model/state.h, then logits [vocabulary] */
 } session_state;
 
+_Static_assert(sizeof(session_state) == PLAN_STATE_HEAD_BYTES, "what a plan counts");
+
 /* All zeros: the state before any token. NULL: no memory. */
 session_state *state_new(qsa_context *c);
 void state_release(qsa_context *c, session_state *state); /* NULL is legal */
