@@ -5,7 +5,11 @@
  * tokens; where a token is stored is invisible outside, and no result depends on it.
  *
  * Threads: one thread at a time uses a cache, except for the phases of a step (step.h). Caches are independent of each
- * other. */
+ * other.
+ *
+ * Callbacks (the allocator here, reader and writer in snapshot.h) may call anything, on this cache only what reads
+ * bookkeeping: qsa_seq_query, qsa_cache_config, _counters, _free_tokens, _isa, _check. Every other call with the cache
+ * is QSA_E_BUSY until the operation that called back has returned, and qsa_cache_destroy does nothing. */
 #ifndef QSA_CACHE_H
 #define QSA_CACHE_H
 
@@ -16,8 +20,8 @@ QSA_BEGIN_DECLS
 
 typedef struct qsa_cache qsa_cache;
 
-/* Handle of a sequence, a value; {0} is no sequence. The handle of a closed sequence stays invalid, even when its slot
- * is used again. */
+/* Handle of a sequence, a value; {0} is no sequence. A handle belongs to one cache. The handle of a closed sequence
+ * stays invalid, even when its slot is used again. (Both hold for 2^32 sequences opened by a process.) */
 typedef struct qsa_seq {
     uint32_t slot;
     uint32_t generation;
@@ -53,10 +57,12 @@ typedef struct qsa_counters {
  * QSA_E_UNSUPPORTED (QSA_ISA names an instruction set that this processor or build lacks). */
 QSA_API qsa_status qsa_cache_create(const qsa_config *config, qsa_cache **out_cache);
 
-/* Frees the cache and all that is in it, an open step included. NULL is legal. */
+/* Frees the cache and all that is in it, an open step included. NULL is legal. Inside one of its own callbacks it does
+ * nothing. */
 QSA_API void qsa_cache_destroy(qsa_cache *cache);
 
-/* The configuration it was created with; norms and allocator are NULL. Errors: QSA_E_ARGUMENT. */
+/* The configuration it was created with; norms and allocator are NULL, fields of YaRN without a factor the defaults.
+ * Errors: QSA_E_ARGUMENT. */
 QSA_API qsa_status qsa_cache_config(const qsa_cache *cache, qsa_config *out_config);
 QSA_API qsa_status qsa_cache_counters(const qsa_cache *cache, qsa_counters *out_counters);
 
@@ -72,8 +78,8 @@ QSA_API qsa_status qsa_cache_check(const qsa_cache *cache);
 
 /* ---- the life of a sequence ----
  *
- * During a step all of these but qsa_seq_query are QSA_E_BUSY. A handle that is not an open sequence of this cache is
- * QSA_E_SEQUENCE. */
+ * During a step, and inside a callback of this cache, all of these but qsa_seq_query are QSA_E_BUSY. A handle that is
+ * not an open sequence of this cache is QSA_E_SEQUENCE. */
 
 /* Opens an empty sequence; its first step sets the anchor. Errors: QSA_E_FULL (max_sequences). */
 QSA_API qsa_status qsa_seq_open(qsa_cache *cache, qsa_seq *out_seq);
@@ -134,7 +140,8 @@ typedef enum qsa_tensor {
 QSA_API qsa_status qsa_seq_read(const qsa_cache *cache, qsa_seq seq, uint32_t layer, qsa_tensor tensor, qsa_span span,
                                 float *out);
 
-/* Rotary triples of the positions in span, absolute (the frame added); out [end - begin]. Errors: QSA_E_RANGE. */
+/* Rotary triples of the positions in span, absolute (the frame added); out [end - begin]. Errors: QSA_E_RANGE;
+ * QSA_E_LIMIT (after a shift: an absolute coordinate that does not fit in 32 bits, naming the position). */
 QSA_API qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa_span span, qsa_triple *out);
 
 /* Pools every key of the sequence again from its raw keys and compares bits. Allocates for the call.

@@ -38,7 +38,8 @@ typedef enum qsa_kv_type {
 /* Arithmetic and storage of the index (raw and pooled keys); SPEC section 3. Independent of the K/V type. */
 typedef enum qsa_profile { QSA_PROFILE_F32 = 0, QSA_PROFILE_BF16 = 1, QSA_PROFILE_COUNT } qsa_profile;
 
-/* YaRN scaling of the rotary frequencies. factor 0: none. */
+/* YaRN scaling of the rotary frequencies. factor 0: none, and the other fields mean nothing: a cache resets them to
+ * their defaults. */
 typedef struct qsa_yarn {
     float factor;           /* 0: no YaRN; otherwise > 0 */
     float original_context; /* L0, tokens, > 0 */
@@ -59,7 +60,8 @@ typedef struct qsa_norm_weights {
 /* Holds the pages and does the work (device.h). */
 typedef struct qsa_device qsa_device;
 
-/* The host's allocator. allocate returns memory aligned to `alignment` (a power of two), or NULL. */
+/* The host's allocator. allocate returns memory aligned to `alignment` (a power of two), or NULL. Neither may call into
+ * the cache that it serves: what does is refused with QSA_E_BUSY (cache.h). */
 typedef struct qsa_allocator {
     void *(*allocate)(void *context, size_t size_bytes, size_t alignment);
     void (*release)(void *context, void *memory, size_t size_bytes);

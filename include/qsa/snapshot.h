@@ -7,7 +7,10 @@
  * bytes.
  *
  * Reading is all or nothing, into a live cache, beside other sequences. The bytes are untrusted; a snapshot of another
- * shape, precision, model or version is refused, naming both values. During a step both directions are QSA_E_BUSY. */
+ * shape, precision, model or version is refused, naming both values. During a step both directions are QSA_E_BUSY.
+ *
+ * The writer and the reader may call anything but the cache that is saved or restored: what they try there is
+ * QSA_E_BUSY (cache.h). */
 #ifndef QSA_SNAPSHOT_H
 #define QSA_SNAPSHOT_H
 
@@ -17,7 +20,8 @@ QSA_BEGIN_DECLS
 
 enum { QSA_SNAPSHOT_VERSION = 1, QSA_SNAPSHOT_MAX_SECTIONS = 64 };
 
-/* Where bytes go. write returns QSA_OK if it took all of them; any other status ends the write and is returned. */
+/* Where bytes go. write returns QSA_OK if it took all of them; any other status ends the write and is
+ * returned, with a detail that says so. */
 typedef struct qsa_writer {
     qsa_status (*write)(void *context, const void *bytes, size_t size_bytes);
     void *context;

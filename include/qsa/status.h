@@ -37,7 +37,7 @@ typedef enum qsa_status {
     QSA_E_RANGE,       /* a position or span outside [anchor, frontier] */
     QSA_E_NONFINITE,   /* an input is NaN, infinite, beyond 2^56 in magnitude, or overflows its storage type */
     QSA_E_SEQUENCE,    /* not an open sequence of this cache, or twice in one step */
-    QSA_E_BUSY,        /* a step is open */
+    QSA_E_BUSY,        /* a step is open, or a callback of the host is running */
     QSA_E_ORDER,       /* a layer or phase missing, repeated or out of order */
     QSA_E_UNSUPPORTED, /* this processor, build or file does not support it */
     QSA_E_FORMAT,      /* malformed bytes: file, snapshot */
@@ -50,8 +50,8 @@ typedef enum qsa_status {
 /* Name of a status, for example "QSA_E_HOLE"; "QSA_E_?" for any other number. Static storage. */
 QSA_API const char *qsa_status_name(qsa_status status);
 
-/* One line about the calling thread's last failed call: which position, which layer, expected and found. "" if none has
- * failed. Thread-local storage, valid until the thread's next failing call. */
+/* One line about the calling thread's last call that returned a status other than QSA_OK: which position, which layer,
+ * expected and found. "" if none has failed. Thread-local storage, valid until the thread's next failing call. */
 QSA_API const char *qsa_error_detail(void);
 
 QSA_END_DECLS

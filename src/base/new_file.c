@@ -88,38 +88,34 @@ static bool open_without_name(qsa_new_file *file)
     return false;
 }
 
-/* The next temporary name beside the path; nobody else should use it. */
-static void next_name(const qsa_new_file *file, char *name, size_t size)
+/* The next temporary name; nobody else should use it. It does not grow with the file's own name, which may be as long
+ * as a folder allows. */
+static void next_name(char name[QSA_NEW_FILE_NAME_BYTES])
 {
     static atomic_uint counter;
-    snprintf(name, size, "%s.%ld.%u.tmp", file->path, (long)getpid(), atomic_fetch_add(&counter, 1));
+    snprintf(name, QSA_NEW_FILE_NAME_BYTES, "qsa.%ld.%u.tmp", (long)getpid(), atomic_fetch_add(&counter, 1));
 }
 
-/* Creates the file under a temporary name, or links the unnamed one to it. Tries names until one is new: another thread
- * or process may be writing the same path, and a killed one may have left its file. */
+/* Creates the file under a temporary name, or links the unnamed one to it. Tries names until one is new: a killed
+ * process with this one's number may have left its file. */
 static qsa_status take_temporary_name(qsa_new_file *file)
 {
-    const size_t size = strlen(file->path) + 48;
-    char link[LINK_BYTES], *name = malloc(size);
-    if (name == NULL)
-        return qsa_fail(QSA_E_MEMORY, "%s: no memory for a path", qsa_shown_path(file->path));
+    char link[LINK_BYTES];
     const bool is_new = file->descriptor < 0;
     bool is_named = false;
     format_link(file, link);
     do {
-        next_name(file, name, size);
+        next_name(file->temporary);
         if (is_new)
-            is_named = (file->descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0;
+            is_named = (file->descriptor =
+                            openat(file->folder, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0;
         else
-            is_named = linkat(AT_FDCWD, link, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+            is_named = linkat(AT_FDCWD, link, file->folder, file->temporary, AT_SYMLINK_FOLLOW) == 0;
     } while (!is_named && errno == EEXIST);
-    if (is_named) {
-        file->temporary = name;
+    if (is_named)
         return QSA_OK;
-    }
-    const qsa_status status = system_error(file, "cannot create");
-    free(name);
-    return status;
+    file->temporary[0] = 0;
+    return system_error(file, "cannot create");
 }
 
 qsa_status qsa_new_file_open(const char *path, qsa_new_file *out_file)
@@ -178,7 +174,7 @@ static bool link_to_path(const qsa_new_file *file)
 {
     char link[LINK_BYTES];
     format_link(file, link);
-    return file->temporary == NULL && linkat(AT_FDCWD, link, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) == 0;
+    return file->temporary[0] == 0 && linkat(AT_FDCWD, link, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) == 0;
 }
 
 static qsa_status publish(qsa_new_file *file)
@@ -186,12 +182,11 @@ static qsa_status publish(qsa_new_file *file)
     if (fsync(file->descriptor) != 0)
         return system_error(file, "cannot sync");
     if (!link_to_path(file)) {
-        if (file->temporary == NULL)
+        if (file->temporary[0] == 0)
             QSA_TRY(take_temporary_name(file));
-        if (rename(file->temporary, file->path) != 0)
+        if (renameat(file->folder, file->temporary, AT_FDCWD, file->path) != 0)
             return system_error(file, "cannot rename");
-        free(file->temporary);
-        file->temporary = NULL;
+        file->temporary[0] = 0;
     }
     if (fsync(file->folder) != 0 && errno != EINVAL) /* EINVAL: the file system does not sync folders */
         return system_error(file, "cannot sync the folder");
@@ -203,9 +198,8 @@ qsa_status qsa_new_file_close(qsa_new_file *file, qsa_status status)
     assert(file->descriptor >= 0 && file->folder >= 0);
     if (status == QSA_OK)
         status = publish(file);
-    if (file->temporary != NULL)
-        unlink(file->temporary);
-    free(file->temporary);
+    if (file->temporary[0] != 0)
+        unlinkat(file->folder, file->temporary, 0);
     close(file->descriptor);
     close(file->folder);
     *file = (qsa_new_file){.folder = -1, .descriptor = -1};

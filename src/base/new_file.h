@@ -2,7 +2,7 @@
 /* A file that appears under its name only when it is complete, and replaces an old one atomically.
  *
  * Until then it has no name where the file system can do that (Linux, O_TMPFILE), so a killed process leaves nothing;
- * elsewhere it is PATH.PID.N.tmp beside the path. Replacing an old file takes a temporary name between two system
+ * elsewhere it is qsa.PID.N.tmp in the same folder. Replacing an old file takes a temporary name between two system
  * calls, because only rename() replaces atomically.
  *
  * Errors of all functions: QSA_E_IO and QSA_E_MEMORY; the detail begins with the path. */
@@ -12,11 +12,13 @@
 #include <qsa/status.h>
 #include <sys/types.h>
 
+enum { QSA_NEW_FILE_NAME_BYTES = 48 };
+
 typedef struct qsa_new_file {
     const char *path; /* the caller's; lives until qsa_new_file_close */
     int folder, descriptor;
-    char *temporary;        /* NULL: the file has no name */
-    off_t written, started; /* bytes so far, and those whose writeback has started */
+    char temporary[QSA_NEW_FILE_NAME_BYTES]; /* in the folder; "": the file has no name */
+    off_t written, started;                  /* bytes so far, and those whose writeback has started */
 } qsa_new_file;
 
 /* Creates the file. Only a regular file, or nothing, is ever replaced: never a device, a pipe or a folder. */

@@ -7,6 +7,14 @@
 #include <inttypes.h>
 #include <math.h>
 
+static const qsa_yarn no_yarn = {.beta_fast = 32, .beta_slow = 1};
+
+void qsa_shape_normalise(qsa_config *config)
+{
+    if (config->yarn.factor == 0)
+        config->yarn = no_yarn;
+}
+
 void qsa_config_init(qsa_config *config)
 {
     *config = (qsa_config){
@@ -23,7 +31,7 @@ void qsa_config_init(qsa_config *config)
         .sections = {11, 11, 10},
         .theta = 1e7f,
         .eps = 1e-6f,
-        .yarn = {.beta_fast = 32, .beta_slow = 1},
+        .yarn = no_yarn,
         .kv_type = QSA_KV_BF16,
         .profile = QSA_PROFILE_BF16,
         .capacity_tokens = 262144,

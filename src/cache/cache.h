@@ -71,6 +71,7 @@ struct qsa_cache {
     void *step_memory;     /* carved and used by src/step alone */
     uint64_t carved_bytes; /* of the allocation that begins with this struct */
     bool step_open;
+    bool calls_host; /* an operation runs that calls the host: its writer, reader or allocator */
 
     qsa_counters counters;
     qsa_work work;
@@ -123,8 +124,11 @@ static inline uint64_t qsa_pages_for(uint64_t slots)
 
 /* QSA_E_SEQUENCE if seq is not an open sequence. */
 qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out);
-/* QSA_E_BUSY while a step is open. */
+/* QSA_E_BUSY while a step is open or an operation runs that calls the host. */
 qsa_status qsa_cache_idle(const qsa_cache *cache);
+/* Around an idle cache's operations that call the host: whatever the callback tries is QSA_E_BUSY. */
+void qsa_cache_hold(const qsa_cache *cache);
+void qsa_cache_release(const qsa_cache *cache);
 /* QSA_E_FULL unless `n` more sequences can be opened. */
 qsa_status qsa_sequence_check_vacant(const qsa_cache *cache, uint32_t n);
 /* Opens an empty sequence. Errors: QSA_E_FULL (max_sequences). */

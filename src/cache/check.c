@@ -105,8 +105,8 @@ qsa_status qsa_cache_check(const qsa_cache *cache)
         return qsa_fail(QSA_E_ARGUMENT, "cache is NULL");
     for (uint32_t slot = 0; slot < cache->layout.config.max_sequences; slot++)
         QSA_TRY(check_run(cache, slot));
-    if (cache->step_open)
-        return QSA_OK; /* pages and chunks that the step replaces are not counted until it ends */
+    if (cache->step_open || cache->calls_host)
+        return QSA_OK; /* pages and chunks that a step or a restore takes are not counted until it ends */
     QSA_TRY(check_chunks(cache));
     QSA_TRY(check_distinct(cache));
     return check_pages(cache);

@@ -193,8 +193,9 @@ qsa_status qsa_cache_make(const qsa_config *config, qsa_carve_step carve_step, q
 
 void qsa_cache_destroy(qsa_cache *cache)
 {
-    if (cache == NULL)
+    if (cache == NULL || cache->calls_host)
         return;
+    cache->calls_host = true; /* its allocator's release */
     const qsa_allocator allocator = cache->allocator;
     cache->store->operations->close(cache->store);
     qsa_release(&allocator, cache->triples, cache->layout.triple_bytes);

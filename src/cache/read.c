@@ -69,6 +69,13 @@ qsa_status qsa_seq_read(const qsa_cache *cache, qsa_seq seq, uint32_t layer, qsa
     return QSA_OK;
 }
 
+/* The triple of a token, absolute. False if a coordinate does not fit in 32 bits. */
+static bool absolute(const qsa_triple *relative, int64_t frame, qsa_triple *out)
+{
+    return !__builtin_add_overflow(relative->t, frame, &out->t) &&
+           !__builtin_add_overflow(relative->h, frame, &out->h) && !__builtin_add_overflow(relative->w, frame, &out->w);
+}
+
 qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa_span span, qsa_triple *out)
 {
     QSA_TRY(qsa_cache_idle(cache));
@@ -77,14 +84,19 @@ qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa_span sp
     QSA_TRY(check_span(sequence, span));
     if (out == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "read: NULL argument");
-    if (sequence->frame > INT32_MAX - QSA_MAX_ROTARY_OFFSET || sequence->frame < INT32_MIN + QSA_MAX_ROTARY_OFFSET)
-        return qsa_fail(QSA_E_LIMIT, "read: the frame %" PRId64 " leaves no room for absolute coordinates",
-                        sequence->frame);
-    int32_t frame = (int32_t)sequence->frame;
-    for (int64_t p = span.begin; p < span.end; p++) {
-        const qsa_triple *stored = qsa_triple_at(cache, qsa_sequence_place(sequence, (uint64_t)(p - sequence->anchor)));
-        *out++ = (qsa_triple){stored->t + frame, stored->h + frame, stored->w + frame};
-    }
+    const uint64_t first = (uint64_t)(span.begin - sequence->anchor), n = (uint64_t)(span.end - span.begin);
+    for (int copies = 0; copies < 2; copies++) /* looks first, so that a refusal writes nothing */
+        for (uint64_t i = 0; i < n; i++) {
+            qsa_triple triple;
+            const qsa_triple *stored = qsa_triple_at(cache, qsa_sequence_place(sequence, first + i));
+            if (!absolute(stored, sequence->frame, &triple))
+                return qsa_fail(QSA_E_LIMIT,
+                                "read: position %" PRId64 ": a coordinate plus the frame %" PRId64
+                                " does not fit in 32 bits",
+                                span.begin + (int64_t)i, sequence->frame);
+            if (copies)
+                out[i] = triple;
+        }
     return QSA_OK;
 }
 
@@ -119,22 +131,30 @@ static qsa_status verify_layer(const qsa_cache *cache, const qsa_sequence *seque
     return QSA_OK;
 }
 
-qsa_status qsa_seq_verify_index(const qsa_cache *cache, qsa_seq seq)
+static qsa_status verify(const qsa_cache *cache, const qsa_sequence *sequence)
 {
-    QSA_TRY(qsa_cache_idle(cache));
-    qsa_sequence *sequence;
-    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
-    uint64_t bytes = (uint64_t)cache->layout.config.ratio * cache->layout.config.index_dim * sizeof(float);
+    const uint64_t bytes = (uint64_t)cache->layout.config.ratio * cache->layout.config.index_dim * sizeof(float);
     float *raw = qsa_allocate(&cache->allocator, bytes);
     if (raw == NULL)
         return qsa_fail(QSA_E_MEMORY, "verify: no memory for one group");
-    uint64_t groups = (uint64_t)(sequence->frontier - sequence->anchor) / cache->layout.config.ratio;
+    const uint64_t groups = (uint64_t)(sequence->frontier - sequence->anchor) / cache->layout.config.ratio;
     qsa_status status = QSA_OK;
     qsa_float_env saved = qsa_float_env_enter();
     for (uint32_t layer = 0; layer < cache->layout.config.layers && status == QSA_OK; layer++)
         status = verify_layer(cache, sequence, layer, groups, raw);
     qsa_float_env_leave(saved);
     qsa_release(&cache->allocator, raw, bytes);
+    return status;
+}
+
+qsa_status qsa_seq_verify_index(const qsa_cache *cache, qsa_seq seq)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    qsa_sequence *sequence;
+    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    qsa_cache_hold(cache);
+    const qsa_status status = verify(cache, sequence);
+    qsa_cache_release(cache);
     return status;
 }
 
@@ -150,6 +170,21 @@ static qsa_status digest_tensor(const qsa_cache *cache, const qsa_sequence *sequ
     return QSA_OK;
 }
 
+static qsa_status digest_all(const qsa_cache *cache, const qsa_sequence *sequence, float *row, qsa_hash *state)
+{
+    const uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
+    const int64_t head[4] = {sequence->anchor, sequence->frontier, sequence->frame, (int64_t)sequence->window};
+    qsa_hash_begin(state);
+    qsa_hash_add(state, head, sizeof head);
+    for (uint64_t t = 0; t < tokens; t++)
+        qsa_hash_add(state, qsa_triple_at(cache, qsa_sequence_place(sequence, t)), sizeof(qsa_triple));
+    for (int tensor = 0; tensor < QSA_TENSOR_COUNT; tensor++) {
+        const uint64_t rows = tensor == QSA_TENSOR_POOLED ? tokens / cache->layout.config.ratio : tokens;
+        QSA_TRY(digest_tensor(cache, sequence, tensor, rows, row, state));
+    }
+    return QSA_OK;
+}
+
 qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_digest)
 {
     QSA_TRY(qsa_cache_idle(cache));
@@ -157,25 +192,16 @@ qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_dig
     QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
     if (out_digest == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "digest: NULL argument");
-    uint32_t widest = row_width(cache, QSA_TENSOR_K);
-    if (widest < cache->layout.config.index_dim)
-        widest = cache->layout.config.index_dim;
-    float *row = qsa_allocate(&cache->allocator, widest * sizeof(float));
-    if (row == NULL)
-        return qsa_fail(QSA_E_MEMORY, "digest: no memory for one token");
-    uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
-    const int64_t head[4] = {sequence->anchor, sequence->frontier, sequence->frame, (int64_t)sequence->window};
+    const uint32_t kv = row_width(cache, QSA_TENSOR_K), index = cache->layout.config.index_dim;
+    const uint64_t bytes = (kv > index ? kv : index) * sizeof(float);
+    qsa_cache_hold(cache);
+    float *row = qsa_allocate(&cache->allocator, bytes);
     qsa_hash state;
-    qsa_hash_begin(&state);
-    qsa_hash_add(&state, head, sizeof head);
-    for (uint64_t t = 0; t < tokens; t++)
-        qsa_hash_add(&state, qsa_triple_at(cache, qsa_sequence_place(sequence, t)), sizeof(qsa_triple));
-    qsa_status status = QSA_OK;
-    for (int tensor = 0; tensor < QSA_TENSOR_COUNT && status == QSA_OK; tensor++)
-        status = digest_tensor(cache, sequence, tensor,
-                               tensor == QSA_TENSOR_POOLED ? tokens / cache->layout.config.ratio : tokens, row, &state);
+    const qsa_status status = row == NULL ? qsa_fail(QSA_E_MEMORY, "digest: no memory for one token")
+                                          : digest_all(cache, sequence, row, &state);
+    qsa_release(&cache->allocator, row, bytes);
+    qsa_cache_release(cache);
     if (status == QSA_OK)
         *out_digest = qsa_hash_end(&state);
-    qsa_release(&cache->allocator, row, widest * sizeof(float));
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 
 qsa_status qsa_cache_idle(const qsa_cache *cache)
 {
@@ -11,7 +12,28 @@ qsa_status qsa_cache_idle(const qsa_cache *cache)
         return qsa_fail(QSA_E_ARGUMENT, "cache is NULL");
     if (cache->step_open)
         return qsa_fail(QSA_E_BUSY, "a step is open: commit or abort it first");
+    if (cache->calls_host)
+        return qsa_fail(QSA_E_BUSY, "an operation of this cache is calling the host: not from inside a callback");
     return QSA_OK;
+}
+
+/* Saving and reading back take a const cache, as they change nothing that they could be asked about. The struct itself
+ * is never const: it was allocated. */
+static void set_calls_host(const qsa_cache *cache, bool calls)
+{
+    ((qsa_cache *)(uintptr_t)cache)->calls_host = calls;
+}
+
+void qsa_cache_hold(const qsa_cache *cache)
+{
+    assert(!cache->calls_host && !cache->step_open);
+    set_calls_host(cache, true);
+}
+
+void qsa_cache_release(const qsa_cache *cache)
+{
+    assert(cache->calls_host);
+    set_calls_host(cache, false);
 }
 
 qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out)
@@ -69,6 +91,17 @@ qsa_status qsa_sequence_check_vacant(const qsa_cache *cache, uint32_t n)
     return qsa_fail(QSA_E_FULL, "%" PRIu32 " sequences, %" PRIu32 " (of max_sequences) are free", n, vacant);
 }
 
+/* Counts the sequences opened in this process, so that no handle is one of another cache too. */
+static uint32_t next_generation(void)
+{
+    static atomic_uint opened;
+    uint32_t generation;
+    do
+        generation = atomic_fetch_add_explicit(&opened, 1, memory_order_relaxed) + 1;
+    while (generation == 0); /* wrapped around; {0} is not a handle */
+    return generation;
+}
+
 qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out)
 {
     QSA_TRY(qsa_sequence_check_vacant(cache, 1));
@@ -76,9 +109,7 @@ qsa_status qsa_sequence_open(qsa_cache *cache, qsa_seq *out)
     while (cache->sequences[slot].open)
         slot++;
     qsa_sequence *sequence = &cache->sequences[slot];
-    uint32_t generation = sequence->generation + 1;
-    if (generation == 0) /* wrapped around; {0} is not a handle */
-        generation = 1;
+    const uint32_t generation = next_generation();
     *sequence = (qsa_sequence){.generation = generation, .open = true, .table = sequence->table};
     *out = (qsa_seq){slot, generation};
     return QSA_OK;

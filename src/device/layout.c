@@ -2,6 +2,7 @@
 /* Sizes and strides of pages, and the interleaving of K blocks. */
 #include "device/layout.h"
 
+#include "base/shape.h"
 #include "base/status.h"
 
 #include <assert.h>
@@ -24,6 +25,7 @@ qsa_status qsa_layout_init(const qsa_config *config, qsa_layout *out)
         .kv_element = element_of[config->kv_type],
         .index_element = config->profile == QSA_PROFILE_F32 ? QSA_ELEMENT_F32 : QSA_ELEMENT_BF16,
     };
+    qsa_shape_normalise(&layout.config);
     layout.config.norms = NULL;
     layout.config.allocator = NULL;
     layout.index_bytes = (uint32_t)qsa_row_bytes(layout.index_element, 1);

@@ -60,6 +60,7 @@ qsa_config qsa_snapshot_shape(const qsa_file_config *file)
     config.eps = file->eps;
     config.yarn = (qsa_yarn){file->yarn_factor, file->yarn_original_context, file->yarn_beta_fast, file->yarn_beta_slow,
                              file->yarn_attention_factor};
+    qsa_shape_normalise(&config);
     config.kv_type = file->kv_type < QSA_KV_TYPE_COUNT ? (qsa_kv_type)file->kv_type : QSA_KV_TYPE_COUNT;
     config.profile = file->profile < QSA_PROFILE_COUNT ? (qsa_profile)file->profile : QSA_PROFILE_COUNT;
     return config;
@@ -94,7 +95,8 @@ static qsa_status differs_in_type(const char *name, uint32_t here, uint32_t ther
     return qsa_fail(QSA_E_UNSUPPORTED, "snapshot: %s is %s in the file, %s here", name, names[there], names[here]);
 }
 
-qsa_status qsa_snapshot_compare(const qsa_file_config *here, const qsa_file_config *there)
+/* sections[0] is what the others leave. */
+static qsa_status compare_shapes(const qsa_config *here, const qsa_config *there)
 {
     const struct {
         const char *name;
@@ -109,16 +111,15 @@ qsa_status qsa_snapshot_compare(const qsa_file_config *here, const qsa_file_conf
         {"ratio", here->ratio, there->ratio},
         {"budget", here->budget, there->budget},
         {"rotary_dim", here->rotary_dim, there->rotary_dim},
-        {"sections[0]", here->sections[0], there->sections[0]},
         {"sections[1]", here->sections[1], there->sections[1]},
         {"sections[2]", here->sections[2], there->sections[2]},
         {"theta", here->theta, there->theta},
         {"eps", here->eps, there->eps},
-        {"yarn.factor", here->yarn_factor, there->yarn_factor},
-        {"yarn.original_context", here->yarn_original_context, there->yarn_original_context},
-        {"yarn.beta_fast", here->yarn_beta_fast, there->yarn_beta_fast},
-        {"yarn.beta_slow", here->yarn_beta_slow, there->yarn_beta_slow},
-        {"yarn.attention_factor", here->yarn_attention_factor, there->yarn_attention_factor},
+        {"yarn.factor", here->yarn.factor, there->yarn.factor},
+        {"yarn.original_context", here->yarn.original_context, there->yarn.original_context},
+        {"yarn.beta_fast", here->yarn.beta_fast, there->yarn.beta_fast},
+        {"yarn.beta_slow", here->yarn.beta_slow, there->yarn.beta_slow},
+        {"yarn.attention_factor", here->yarn.attention_factor, there->yarn.attention_factor},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].here != fields[i].there)
@@ -127,15 +128,23 @@ qsa_status qsa_snapshot_compare(const qsa_file_config *here, const qsa_file_conf
         return differs_in_type("kv_type", here->kv_type, there->kv_type);
     if (here->profile != there->profile)
         return differs_in_type("profile", here->profile, there->profile);
-    if (here->norms_digest != there->norms_digest)
+    return QSA_OK;
+}
+
+qsa_status qsa_snapshot_compare(const qsa_cache *cache, uint64_t model_digest, const qsa_file_config *there)
+{
+    const qsa_config shape = qsa_snapshot_shape(there);
+    QSA_TRY(compare_shapes(&cache->layout.config, &shape));
+    const uint64_t norms = norms_digest(cache);
+    if (norms != there->norms_digest)
         return qsa_fail(QSA_E_UNSUPPORTED,
                         "snapshot: saved with another model: norm weights %016" PRIx64 " in the file, %016" PRIx64
                         " here",
-                        there->norms_digest, here->norms_digest);
-    if (here->model_digest != there->model_digest)
+                        there->norms_digest, norms);
+    if (model_digest != there->model_digest)
         return qsa_fail(QSA_E_UNSUPPORTED,
                         "snapshot: saved with another model: model digest %016" PRIx64 " in the file, %016" PRIx64
                         " here",
-                        there->model_digest, here->model_digest);
+                        there->model_digest, model_digest);
     return QSA_OK;
 }

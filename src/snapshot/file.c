@@ -33,7 +33,8 @@ qsa_status qsa_snapshot_save(const qsa_cache *cache, const qsa_seq *sequences, s
     qsa_new_file file;
     QSA_TRY(qsa_new_file_open(path, &file));
     const qsa_writer writer = {write_file, &file};
-    const qsa_status status = qsa_snapshot_write(cache, sequences, n, sections, n_sections, model_digest, &writer);
+    const qsa_status status =
+        qsa_snapshot_stream(cache, sequences, n, sections, n_sections, model_digest, &writer, true);
     return qsa_new_file_close(&file, status);
 }
 

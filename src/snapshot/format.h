@@ -80,6 +80,10 @@ typedef struct qsa_content {
     uint64_t rows, pooled_rows;
 } qsa_content;
 
+/* qsa_snapshot_write; explains: the writer sets the detail when it fails. */
+qsa_status qsa_snapshot_stream(const qsa_cache *cache, const qsa_seq *sequences, size_t n, const qsa_section *sections,
+                               size_t n_sections, uint64_t model_digest, const qsa_writer *writer, bool explains);
+
 qsa_file_config qsa_snapshot_config(const qsa_cache *cache, uint64_t model_digest, uint32_t host_sections);
 
 /* Complete groups of an extent. */

@@ -76,10 +76,8 @@ static qsa_status read_config(restore *r, uint64_t model_digest)
     QSA_TRY(qsa_source_take(&r->source, &c->config, sizeof c->config));
     QSA_TRY(qsa_source_close(&r->source));
     QSA_TRY(qsa_snapshot_check_shape(&c->config));
-    if (r->cache != NULL) {
-        qsa_file_config here = qsa_snapshot_config(r->cache, model_digest, 0);
-        QSA_TRY(qsa_snapshot_compare(&here, &c->config));
-    }
+    if (r->cache != NULL)
+        QSA_TRY(qsa_snapshot_compare(r->cache, model_digest, &c->config));
     qsa_config shape = qsa_snapshot_shape(&c->config);
     return qsa_layout_init(&shape, &r->layout);
 }
@@ -388,10 +386,13 @@ qsa_status qsa_snapshot_restore(qsa_cache *cache, uint64_t model_digest, const q
         return qsa_fail(QSA_E_ARGUMENT, "snapshot: NULL argument");
     restore r = {.cache = cache};
     r.source.reader = reader;
+    r.source.explains = at_end != NULL;
     r.source.allocator = cache == NULL ? &qsa_default_allocator : &cache->allocator;
     qsa_hash_begin(&r.source.whole);
     qsa_hash_begin(&r.source.section);
     qsa_snapshot out = {0};
+    if (cache != NULL)
+        qsa_cache_hold(cache);
     qsa_status status = restore_all(&r, model_digest, at_end, &out);
     if (status == QSA_OK) {
         describe(&r, &out);
@@ -400,7 +401,10 @@ qsa_status qsa_snapshot_restore(qsa_cache *cache, uint64_t model_digest, const q
         free_sections(r.source.allocator, r.sections, r.n_sections);
     }
     free_restore(&r);
-    return cache == NULL ? status : qsa_cache_settled(cache, status);
+    if (cache == NULL)
+        return status;
+    qsa_cache_release(cache);
+    return qsa_cache_settled(cache, status);
 }
 
 qsa_status qsa_snapshot_read(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,
@@ -419,7 +423,8 @@ void qsa_snapshot_free(qsa_snapshot *snapshot)
 {
     if (snapshot == NULL)
         return;
-    free_sections(&snapshot->allocator, snapshot->sections, (uint32_t)snapshot->n_sections);
-    free_result(snapshot);
-    *snapshot = (qsa_snapshot){0};
+    qsa_snapshot old = *snapshot;
+    *snapshot = (qsa_snapshot){0}; /* first, for an allocator that comes back with it */
+    free_sections(&old.allocator, old.sections, old.n_sections);
+    free_result(&old);
 }

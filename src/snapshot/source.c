@@ -45,12 +45,20 @@ qsa_status qsa_source_bad(const qsa_source *source, const char *what)
     return qsa_fail(QSA_E_FORMAT, "snapshot: %s: %s", label_of(source->head.tag, source->head.number).text, what);
 }
 
+static qsa_status call_reader(qsa_source *source, void *bytes, size_t size)
+{
+    const qsa_status status = source->reader->read(source->reader->context, bytes, size);
+    if (status != QSA_OK && !source->explains)
+        return qsa_fail(status, "snapshot: the host's reader returned %s", qsa_status_name(status));
+    source->total += size;
+    return status;
+}
+
 qsa_status qsa_source_take(qsa_source *source, void *bytes, size_t size)
 {
     if (size == 0)
         return QSA_OK;
-    QSA_TRY(source->reader->read(source->reader->context, bytes, size));
-    source->total += size;
+    QSA_TRY(call_reader(source, bytes, size));
     qsa_hash_add(&source->section, bytes, size);
     return QSA_OK;
 }
@@ -78,8 +86,7 @@ qsa_status qsa_source_expect(qsa_source *source, uint32_t tag, uint32_t number, 
 qsa_status qsa_source_close(qsa_source *source)
 {
     uint64_t expected = qsa_hash_end(&source->section), found;
-    QSA_TRY(source->reader->read(source->reader->context, &found, sizeof found));
-    source->total += sizeof found;
+    QSA_TRY(call_reader(source, &found, sizeof found));
     qsa_hash_add(&source->whole, &expected, sizeof expected);
     if (found != expected)
         return qsa_source_bad(source, "checksum does not match");

@@ -7,6 +7,7 @@
 
 typedef struct qsa_source {
     const qsa_reader *reader;
+    bool explains; /* the reader is the library's own: its failures set the detail */
     const qsa_allocator *allocator;
     qsa_hash section, whole;
     qsa_section_head head; /* of the section being read */
@@ -33,7 +34,8 @@ qsa_status qsa_source_take_all(qsa_source *source, uint64_t size, qsa_bytes *out
 void qsa_bytes_free(const qsa_allocator *allocator, qsa_bytes *bytes);
 
 /* qsa_snapshot_read, or qsa_snapshot_inspect if cache is NULL. at_end (with the reader's context; NULL: none) runs
- * after all bytes and before anything is published; its error refuses the snapshot. */
+ * after all bytes and before anything is published; its error refuses the snapshot. Such a reader sets the detail when
+ * it fails. */
 qsa_status qsa_snapshot_restore(qsa_cache *cache, uint64_t model_digest, const qsa_reader *reader,
                                 qsa_status (*at_end)(void *context), qsa_snapshot *out_snapshot);
 

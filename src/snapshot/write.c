@@ -13,18 +13,27 @@ enum { LEAST_BUFFER_BYTES = 1 << 20 };
  * the checksums of the sections, which cover everything. */
 typedef struct stream {
     const qsa_writer *writer;
+    bool explains;   /* the writer is the library's own: its failures set the detail */
     uint8_t *buffer; /* [capacity], at least the largest extent of any tensor */
     size_t capacity, filled;
     qsa_hash section, whole;
 } stream;
 
+static qsa_status call_writer(stream *s, const void *bytes, size_t size)
+{
+    const qsa_status status = s->writer->write(s->writer->context, bytes, size);
+    if (status != QSA_OK && !s->explains)
+        return qsa_fail(status, "snapshot: the host's writer returned %s", qsa_status_name(status));
+    return status;
+}
+
 static qsa_status flush(stream *s)
 {
     if (s->filled == 0)
         return QSA_OK;
-    qsa_status status = s->writer->write(s->writer->context, s->buffer, s->filled);
+    const size_t size = s->filled;
     s->filled = 0;
-    return status;
+    return call_writer(s, s->buffer, size);
 }
 
 /* Room in the buffer for `size` bytes, at most its capacity. */
@@ -43,7 +52,7 @@ static qsa_status put(stream *s, const void *bytes, size_t size)
     if (size > s->capacity - s->filled)
         QSA_TRY(flush(s));
     if (size > s->capacity)
-        return s->writer->write(s->writer->context, bytes, size);
+        return call_writer(s, bytes, size);
     if (size > 0)
         memcpy(s->buffer + s->filled, bytes, size);
     s->filled += size;
@@ -224,8 +233,8 @@ static qsa_status check_sections(const qsa_section *sections, size_t n)
     return QSA_OK;
 }
 
-qsa_status qsa_snapshot_write(const qsa_cache *cache, const qsa_seq *sequences, size_t n, const qsa_section *sections,
-                              size_t n_sections, uint64_t model_digest, const qsa_writer *writer)
+qsa_status qsa_snapshot_stream(const qsa_cache *cache, const qsa_seq *sequences, size_t n, const qsa_section *sections,
+                               size_t n_sections, uint64_t model_digest, const qsa_writer *writer, bool explains)
 {
     QSA_TRY(qsa_cache_idle(cache));
     if ((n > 0 && sequences == NULL) || (n_sections > 0 && sections == NULL) || writer == NULL ||
@@ -234,9 +243,12 @@ qsa_status qsa_snapshot_write(const qsa_cache *cache, const qsa_seq *sequences, 
     QSA_TRY(check_sections(sections, n_sections));
     plan p = {.cache = cache};
     p.content.config = qsa_snapshot_config(cache, model_digest, (uint32_t)n_sections);
+    qsa_cache_hold(cache);
     qsa_status status = make_plan(&p, sequences, n);
     const uint64_t limit = qsa_extent_limit(&cache->layout);
-    stream s = {.writer = writer, .capacity = limit > LEAST_BUFFER_BYTES ? (size_t)limit : LEAST_BUFFER_BYTES};
+    stream s = {.writer = writer,
+                .explains = explains,
+                .capacity = limit > LEAST_BUFFER_BYTES ? (size_t)limit : LEAST_BUFFER_BYTES};
     if (status == QSA_OK) {
         s.buffer = qsa_allocate(&cache->allocator, s.capacity);
         if (s.buffer == NULL)
@@ -248,5 +260,12 @@ qsa_status qsa_snapshot_write(const qsa_cache *cache, const qsa_seq *sequences, 
     }
     qsa_release(&cache->allocator, s.buffer, s.capacity);
     qsa_release(&cache->allocator, p.memory, p.memory_bytes);
+    qsa_cache_release(cache);
     return status;
+}
+
+qsa_status qsa_snapshot_write(const qsa_cache *cache, const qsa_seq *sequences, size_t n, const qsa_section *sections,
+                              size_t n_sections, uint64_t model_digest, const qsa_writer *writer)
+{
+    return qsa_snapshot_stream(cache, sequences, n, sections, n_sections, model_digest, writer, false);
 }

@@ -99,7 +99,7 @@ random.seed(1)
 
 def is_writing(pid):
     """Whether the file is open and not whole: without a name of its own where the file system can do that."""
-    if glob.glob(saved + ".*.tmp"):
+    if glob.glob(folder + "/qsa.*.tmp"):
         return True
     for fd in glob.glob(f"/proc/{pid}/fd/*"):
         try:

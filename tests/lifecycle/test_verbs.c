@@ -2,6 +2,7 @@
  * 13 tokens (a group, and a tail of one, beyond the cut) and on one of 200, and K, V, index and bookkeeping are
  * compared with the oracle. A function of the library that is exported and has no row fails the test. */
 #include "life_model.h"
+#include "mini.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -579,6 +580,131 @@ static void everything_is_busy_during_a_step(void **state)
     life_end(l);
 }
 
+/* ---- callbacks ---- */
+
+/* A host whose callbacks try a verb on the cache that calls them; the rest of it is an honest host. */
+typedef struct intruder {
+    life *l; /* NULL: leaves the cache alone */
+    qsa_seq seq;
+    const row *r;
+    uint32_t tries;
+    qsa_writer writer;
+    qsa_reader reader;
+} intruder;
+
+static void try_others(life *l, qsa_seq seq)
+{
+    qsa_step *step;
+    qsa_snapshot snapshot;
+    const qsa_entry entry = {.seq = seq, .position = 113, .tokens = 1};
+    mini_bytes nothing_yet = {0};
+    const qsa_writer writer = mini_writer(&nothing_yet);
+    const qsa_reader reader = mini_reader(&nothing_yet);
+    refused(l, "begin", QSA_E_BUSY, qsa_step_begin(l->cache, &entry, 1, &step));
+    refused(l, "write", QSA_E_BUSY, qsa_snapshot_write(l->cache, &seq, 1, NULL, 0, 0, &writer));
+    refused(l, "save", QSA_E_BUSY, qsa_snapshot_save(l->cache, &seq, 1, NULL, 0, 0, "/tmp/qsa-busy-test"));
+    refused(l, "read", QSA_E_BUSY, qsa_snapshot_read(l->cache, 0, &reader, &snapshot));
+    refused(l, "load", QSA_E_BUSY, qsa_snapshot_load(l->cache, 0, "/tmp/qsa-busy-test", &snapshot));
+}
+
+/* All that a host may try. */
+static void intrude(intruder *host)
+{
+    life *l = host->l;
+    if (l == NULL)
+        return;
+    host->tries++;
+    const qsa_status status = host->r->call(l, host->seq);
+    life_expect(l, "inside a callback", status == (host->r->in_step ? QSA_OK : QSA_E_BUSY));
+    try_others(l, host->seq);
+    qsa_cache_destroy(l->cache);
+    qsa_counters counters;
+    qsa_config config;
+    world_ok(qsa_cache_counters(l->cache, &counters));
+    world_ok(qsa_cache_config(l->cache, &config));
+    world_ok(qsa_cache_check(l->cache));
+}
+
+static qsa_status intruding_write(void *context, const void *bytes, size_t size_bytes)
+{
+    intruder *host = context;
+    intrude(host);
+    return host->writer.write(host->writer.context, bytes, size_bytes);
+}
+
+static qsa_status intruding_read(void *context, void *bytes, size_t size_bytes)
+{
+    intruder *host = context;
+    intrude(host);
+    return host->reader.read(host->reader.context, bytes, size_bytes);
+}
+
+static void *intruding_allocate(void *context, size_t size_bytes, size_t alignment)
+{
+    intrude(context);
+    return aligned_alloc(alignment, (size_bytes + alignment - 1) / alignment * alignment);
+}
+
+static void intruding_release(void *context, void *memory, size_t size_bytes)
+{
+    (void)size_bytes;
+    intrude(context);
+    free(memory);
+}
+
+static mini_bytes written(life *l, intruder *host, qsa_seq seq)
+{
+    mini_bytes bytes = {0};
+    const qsa_writer writer = {intruding_write, host};
+    host->writer = mini_writer(&bytes);
+    world_ok(qsa_snapshot_write(l->cache, &seq, 1, NULL, 0, 42, &writer));
+    return bytes;
+}
+
+/* Everything that calls the host gives what it gives to a host that keeps still. */
+static void check_callbacks(const row *r)
+{
+    intruder quiet = {0}, loud = {.r = r};
+    const qsa_allocator allocator = {intruding_allocate, intruding_release, &loud};
+    life_rules rules = life_mini(2);
+    rules.config.allocator = &allocator;
+    life *l = life_begin(&rules, 2, NULL, 0);
+    l->doing = r->symbol;
+    walker *one = life_open(l);
+    life_feed(l, one, 100, 13, 13);
+    loud.seq = one->seq;
+    mini_bytes expected = written(l, &quiet, one->seq);
+    const uint64_t digest = world_digest(l->cache, one->seq);
+    loud.l = l;
+    mini_bytes found = written(l, &loud, one->seq);
+    life_expect(l, "the bytes of a quiet host",
+                found.size == expected.size && memcmp(found.data, expected.data, expected.size) == 0);
+    life_expect(l, "the digest", world_digest(l->cache, one->seq) == digest);
+    world_ok(qsa_seq_verify_index(l->cache, one->seq));
+    qsa_snapshot snapshot;
+    const qsa_reader reader = {intruding_read, &loud};
+    loud.reader = mini_reader(&found);
+    world_ok(qsa_snapshot_read(l->cache, 42, &reader, &snapshot));
+    loud.l = NULL;
+    life_expect(l, "the restored digest", world_digest(l->cache, snapshot.sequences[0]) == digest);
+    life_expect(l, "tries", loud.tries > 20);
+    world_ok(qsa_seq_close(l->cache, snapshot.sequences[0]));
+    qsa_snapshot_free(&snapshot);
+    life_compare(l);
+    loud.l = r->in_step ? NULL : l; /* what is released last is the cache itself; no sequence is left to query */
+    life_end(l);
+    mini_free(&expected);
+    mini_free(&found);
+}
+
+static void everything_is_busy_inside_a_callback(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        if (table[i].call != NULL)
+            check_callbacks(&table[i]);
+}
+
 static void check_null(life *l, walker *one, const row *r)
 {
     if (r->call == NULL)
@@ -637,6 +763,7 @@ int main(void)
         cmocka_unit_test(every_refusal_changes_nothing),
         cmocka_unit_test(every_handle_is_checked),
         cmocka_unit_test(everything_is_busy_during_a_step),
+        cmocka_unit_test(everything_is_busy_inside_a_callback),
         cmocka_unit_test(no_cache_is_refused),
         cmocka_unit_test(a_new_verb_without_a_row_fails),
     };

@@ -190,6 +190,56 @@ static void another_shape_or_model_is_refused_with_both_values(void **state)
     mini_free(&bytes);
 }
 
+/* Fields without a meaning are the defaults in every cache, so neither a snapshot nor its bytes depend on them. */
+static void unused_fields_do_not_matter(void **state)
+{
+    (void)state;
+    qsa_config plain = mini_config(), odd = mini_config(), found;
+    odd.yarn = (qsa_yarn){0, 4096, 7, 5, 1.5f};
+    odd.sections[0] = 0; /* all zero: every pair turns with t, as with {2, 0, 0} */
+    qsa_cache *caches[2] = {mini_create(&plain), mini_create(&odd)};
+    mini_ok(qsa_cache_config(caches[1], &found));
+    assert_memory_equal(&found.yarn, &plain.yarn, sizeof found.yarn);
+    for (int from = 0; from < 2; from++) {
+        qsa_seq seq;
+        mini_ok(qsa_seq_open(caches[from], &seq));
+        mini_feed(caches[from], seq, 0, 30, 1, NULL);
+        mini_bytes bytes = save(caches[from], &seq, 1);
+        for (int to = 0; to < 2; to++) { /* its own, too */
+            qsa_snapshot snapshot = load(caches[to], &bytes);
+            assert_true(mini_digest(caches[to], snapshot.sequences[0]) == mini_digest(caches[from], seq));
+            mini_ok(qsa_seq_close(caches[to], snapshot.sequences[0]));
+            qsa_snapshot_free(&snapshot);
+        }
+        mini_free(&bytes);
+    }
+    qsa_cache_destroy(caches[0]);
+    qsa_cache_destroy(caches[1]);
+}
+
+/* The norm weights are part of the model, in every layer and tensor. */
+static void other_norm_weights_are_refused(void **state)
+{
+    (void)state;
+    qsa_config config = mini_config();
+    mini_bytes bytes = small_snapshot(&config);
+    for (uint32_t at = 0; at < config.layers * 4; at++) {
+        float changed[8] = {1, 1, 1, 1, 1, 1, 1, 1.5f};
+        const float *weights[4] = {NULL, NULL, NULL, NULL};
+        weights[at % 4] = changed;
+        qsa_norm_weights norms[3] = {{0}};
+        norms[at / 4] = (qsa_norm_weights){weights[0], weights[1], weights[2], weights[3]};
+        config.norms = norms;
+        qsa_cache *cache = mini_create(&config);
+        qsa_snapshot snapshot;
+        qsa_reader reader = mini_reader(&bytes);
+        assert_int_equal(qsa_snapshot_read(cache, 42, &reader, &snapshot), QSA_E_UNSUPPORTED);
+        assert_non_null(strstr(qsa_error_detail(), "saved with another model: norm weights"));
+        qsa_cache_destroy(cache);
+    }
+    mini_free(&bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +248,8 @@ int main(void)
         cmocka_unit_test(every_truncation_and_every_flipped_bit_is_refused),
         cmocka_unit_test(every_64_bit_field_set_to_hostile_values_is_refused),
         cmocka_unit_test(another_shape_or_model_is_refused_with_both_values),
+        cmocka_unit_test(unused_fields_do_not_matter),
+        cmocka_unit_test(other_norm_weights_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

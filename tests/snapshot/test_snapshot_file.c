@@ -1,6 +1,6 @@
 /* Snapshots in files: what is no file, what is no snapshot, disks that are full, and kill -9 in the middle of a save.
  */
-#define _XOPEN_SOURCE 700
+#define _GNU_SOURCE /* O_TMPFILE */
 #include "mini.h"
 #include "support.h"
 
@@ -34,7 +34,7 @@ int __wrap_openat(int folder, const char *path, int flags, ...);
 
 int __wrap_openat(int folder, const char *path, int flags, ...)
 {
-    if (names_only) {
+    if (names_only && (flags & O_TMPFILE) == O_TMPFILE) {
         errno = EOPNOTSUPP;
         return -1;
     }
@@ -242,12 +242,30 @@ static void a_temporary_file_of_another_saver_is_left_alone(void **state)
     folder *f = *state;
     char path[2 * PATH_BYTES];
     for (int i = 0; i < 64; i++) { /* whatever number is next */
-        snprintf(path, sizeof path, "%s.%ld.%d.tmp", f->file, (long)getpid(), i);
+        snprintf(path, sizeof path, "%s/qsa.%ld.%d.tmp", f->path, (long)getpid(), i);
         append_to(path, "another's");
     }
     mini_ok(save(f, f->file));
     holds_the_state(f);
     assert_int_equal(count_entries(f, false), 65);
+}
+
+/* As long as a folder allows, a new file and one that is there. */
+static void a_name_of_255_bytes_is_saved(void **state)
+{
+    folder *f = *state;
+    for (size_t n = 240; n <= 255; n++) {
+        snprintf(f->file, sizeof f->file, "%s/%0*d", f->path, (int)n, 0);
+        for (int round = 0; round < 2; round++) {
+            mini_ok(save(f, f->file));
+            holds_the_state(f);
+        }
+    }
+    assert_int_equal(count_entries(f, false), 16);
+    char longer[2 * PATH_BYTES];
+    snprintf(longer, sizeof longer, "%s/%0256d", f->path, 0);
+    assert_int_equal(save(f, longer), QSA_E_IO);
+    assert_int_equal(count_entries(f, false), 16);
 }
 
 /* Killed by the kernel in the middle of a write: what kill -9 does, at a known moment. */
@@ -309,12 +327,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_read_only_folder_is_refused, enter, leave),
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_the_old_file, enter, leave),
         cmocka_unit_test_setup_teardown(a_temporary_file_of_another_saver_is_left_alone, enter, leave),
+        cmocka_unit_test_setup_teardown(a_name_of_255_bytes_is_saved, enter, leave),
         cmocka_unit_test_setup_teardown(a_killed_save_leaves_a_whole_file, enter, leave),
         cmocka_unit_test_setup_teardown(a_killed_save_leaves_nothing_beside_it, enter, leave),
         cmocka_unit_test_setup_teardown(a_file_is_saved_again_and_again, enter_with_names_only, leave),
         cmocka_unit_test_setup_teardown(what_is_not_a_file_is_refused, enter_with_names_only, leave),
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_the_old_file, enter_with_names_only, leave),
         cmocka_unit_test_setup_teardown(a_temporary_file_of_another_saver_is_left_alone, enter_with_names_only, leave),
+        cmocka_unit_test_setup_teardown(a_name_of_255_bytes_is_saved, enter_with_names_only, leave),
         cmocka_unit_test_setup_teardown(a_killed_save_leaves_a_whole_file, enter_with_names_only, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

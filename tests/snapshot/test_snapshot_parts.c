@@ -25,15 +25,20 @@ typedef struct desk {
     uint64_t state;
 } desk;
 
-static desk lay_out(uint32_t tokens)
+static desk lay_out_of(const qsa_config *config, uint32_t tokens)
 {
-    const qsa_config config = mini_config();
-    desk d = {.cache = mini_create(&config)};
+    desk d = {.cache = mini_create(config)};
     mini_ok(qsa_seq_open(d.cache, &d.seq));
     mini_feed(d.cache, d.seq, 0, tokens, 1, NULL);
     d.bytes = saved(d.cache, &d.seq, 1);
     d.state = mini_state(d.cache, &d.seq, 1);
     return d;
+}
+
+static desk lay_out(uint32_t tokens)
+{
+    const qsa_config config = mini_config();
+    return lay_out_of(&config, tokens);
 }
 
 static void clear(desk *d)
@@ -320,12 +325,14 @@ static void another_version_is_refused_with_both_values(void **state)
     clear(&d);
 }
 
-/* The 26 fields of 4 bytes behind the two digests, one by one. */
-static void another_shape_is_refused_field_by_field(void **state)
+/* The fields of 4 bytes behind the two digests, all but the number of host sections, one by one. Those that `unused`
+ * counts, from original_context on, mean nothing: whatever they say, the same sequence is restored. */
+static void change_each_field(const qsa_config *config, size_t unused)
 {
-    (void)state;
-    for (size_t field = 0; field < 22; field++) { /* all but the number of host sections */
-        desk d = lay_out(TOKENS);
+    enum { FIELDS = 22, YARN_CONTEXT = 15 };
+    for (size_t field = 0; field < FIELDS; field++) {
+        desk d = lay_out_of(config, TOKENS);
+        const bool is_used = field < YARN_CONTEXT || field >= YARN_CONTEXT + unused;
         part p = parts_get(d.bytes.data, d.bytes.size, "CONF", 0);
         uint32_t value;
         memcpy(&value, d.bytes.data + p.data_at + 16 + 4 * field, 4);
@@ -335,11 +342,45 @@ static void another_shape_is_refused_field_by_field(void **state)
             qsa_snapshot snapshot;
             qsa_reader reader = mini_reader(&d.bytes);
             qsa_status status = qsa_snapshot_read(d.cache, MODEL, &reader, &snapshot);
-            assert_true(status == QSA_E_UNSUPPORTED || status == QSA_E_FORMAT);
+            if (is_used)
+                assert_true(status == QSA_E_UNSUPPORTED || status == QSA_E_FORMAT);
+            else {
+                mini_ok(status);
+                assert_true(mini_digest(d.cache, snapshot.sequences[0]) == mini_digest(d.cache, d.seq));
+                mini_ok(qsa_seq_close(d.cache, snapshot.sequences[0]));
+                qsa_snapshot_free(&snapshot);
+            }
             assert_true(mini_state(d.cache, &d.seq, 1) == d.state);
         }
         clear(&d);
     }
+}
+
+static void another_shape_is_refused_field_by_field(void **state)
+{
+    (void)state;
+    qsa_config config = mini_config();
+    change_each_field(&config, 4);
+    config.yarn = (qsa_yarn){4, 4096, 32, 1, 1.5f};
+    change_each_field(&config, 0);
+}
+
+/* Digests of the model and of the norms, bit by bit. */
+static void another_model_is_refused_by_every_bit_of_its_digests(void **state)
+{
+    (void)state;
+    desk d = lay_out(TOKENS);
+    const part p = parts_get(d.bytes.data, d.bytes.size, "CONF", 0);
+    for (int bit = 0; bit < 128; bit++) {
+        d.bytes.data[p.data_at + bit / 8] ^= (uint8_t)(1u << bit % 8);
+        qsa_snapshot snapshot;
+        parts_seal(d.bytes.data, d.bytes.size);
+        qsa_reader reader = mini_reader(&d.bytes);
+        assert_int_equal(qsa_snapshot_read(d.cache, MODEL, &reader, &snapshot), QSA_E_UNSUPPORTED);
+        assert_non_null(strstr(qsa_error_detail(), bit < 64 ? "another model: model digest" : "another model: norm"));
+        d.bytes.data[p.data_at + bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    clear(&d);
 }
 
 static void host_sections_are_counted_and_differ(void **state)
@@ -374,6 +415,7 @@ int main(void)
         cmocka_unit_test(values_that_no_step_could_have_stored_are_refused),
         cmocka_unit_test(another_version_is_refused_with_both_values),
         cmocka_unit_test(another_shape_is_refused_field_by_field),
+        cmocka_unit_test(another_model_is_refused_by_every_bit_of_its_digests),
         cmocka_unit_test(host_sections_are_counted_and_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

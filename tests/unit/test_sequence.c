@@ -88,6 +88,72 @@ static void closed_handles_stay_refused(void **state)
     close_fixture(&f);
 }
 
+/* Handles of every life of a slot, while later ones come and go. */
+static void closed_handles_stay_refused_after_many_reuses(void **state)
+{
+    (void)state;
+    enum { LIVES = 300 };
+    fixture f = open_fixture();
+    qsa_seq old[LIVES];
+    qsa_seq_info info;
+    for (int life = 0; life < LIVES; life++) {
+        old[life] = world_open(f.cache);
+        for (int i = 0; i < life; i++)
+            world_refused(QSA_E_SEQUENCE, "not open", qsa_seq_query(f.cache, old[i], &info));
+        world_ok(qsa_seq_query(f.cache, old[life], &info));
+        world_ok(qsa_seq_close(f.cache, old[life]));
+    }
+    close_fixture(&f);
+}
+
+static void handles_of_another_cache_are_refused(void **state)
+{
+    (void)state;
+    fixture f = open_fixture(), g = open_fixture();
+    qsa_seq_info info;
+    qsa_seq fork;
+    assert_int_equal(f.seq.slot, g.seq.slot); /* the first sequence of each */
+    world_refused(QSA_E_SEQUENCE, "not open", qsa_seq_query(f.cache, g.seq, &info));
+    world_refused(QSA_E_SEQUENCE, "not open", qsa_seq_close(g.cache, f.seq));
+    for (int i = 0; i < 100; i++) { /* however often a slot of the other cache was used */
+        world_ok(qsa_seq_close(g.cache, g.seq));
+        g.seq = world_open(g.cache);
+        world_refused(QSA_E_SEQUENCE, "not open", qsa_seq_query(f.cache, g.seq, &info));
+        world_refused(QSA_E_SEQUENCE, "not open", qsa_seq_query(g.cache, f.seq, &info));
+    }
+    world_refused(QSA_E_SEQUENCE, "not open", qsa_seq_fork(f.cache, g.seq, 0, &fork));
+    close_fixture(&f);
+    close_fixture(&g);
+}
+
+/* A shift moves absolute coordinates anywhere; what fits in 32 bits is read, the first that does not is named. */
+static void triples_are_read_at_both_ends(void **state)
+{
+    (void)state;
+    enum { N = 8, FAR = 1 << 24 };
+    const int64_t last = QSA_MAX_POSITION;
+    qsa_config config = world_mini();
+    qsa_cache *cache = world_create(&config);
+    world_batch batch = world_batch_open(&config, N, 1);
+    qsa_seq seq = world_open(cache);
+    qsa_triple triples[N], back[N];
+    for (int t = 0; t < N; t++)
+        triples[t] = (qsa_triple){t, t == 5 ? N : t, t == 6 ? -FAR : 0};
+    const qsa_entry entry = {.seq = seq, .position = 0, .tokens = N, .triples = triples};
+    world_step(cache, &entry, 1, &batch, 0, (world_way){0}, NULL);
+    world_ok(qsa_seq_shift(cache, seq, last - (N - 1)));
+    world_ok(qsa_seq_read_triples(cache, seq, (qsa_span){last - 7, last - 2}, back));
+    assert_true(back[4].t == (int32_t)last - 3 && back[4].w == (int32_t)last - 7);
+    memset(back, 0x55, sizeof back);
+    world_refused(QSA_E_LIMIT, "position 2147483645: a coordinate",
+                  qsa_seq_read_triples(cache, seq, (qsa_span){last - 7, last + 1}, back));
+    assert_int_equal(back[0].t, 0x55555555); /* nothing was written */
+    world_ok(qsa_seq_read_triples(cache, seq, (qsa_span){last - 1, last + 1}, back));
+    assert_int_equal(back[0].w, (int32_t)last - 7 - FAR);
+    qsa_cache_destroy(cache);
+    world_batch_close(&batch);
+}
+
 static void rewind_to_any_token_goes_on_as_if_never_fed(void **state)
 {
     (void)state;
@@ -386,6 +452,9 @@ int main(void)
         cmocka_unit_test(status_names_and_detail),
         cmocka_unit_test(open_sequence_is_empty_and_unplaced),
         cmocka_unit_test(closed_handles_stay_refused),
+        cmocka_unit_test(closed_handles_stay_refused_after_many_reuses),
+        cmocka_unit_test(handles_of_another_cache_are_refused),
+        cmocka_unit_test(triples_are_read_at_both_ends),
         cmocka_unit_test(rewind_to_any_token_goes_on_as_if_never_fed),
         cmocka_unit_test(rewind_outside_the_run_is_refused),
         cmocka_unit_test(rewind_into_a_group_again_and_again),

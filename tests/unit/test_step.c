@@ -391,9 +391,10 @@ static void storing_without_output_stores_the_same(void **state)
     (void)state;
     for (uint32_t parts = 1; parts <= 3; parts++) {
         fixture f = open_fixture(), g = open_fixture();
-        qsa_entry entry = {.seq = f.a, .position = 110, .tokens = 33};
+        qsa_entry entry = {.seq = g.a, .position = 110, .tokens = 33};
         world_step(g.cache, &entry, 1, &g.batch, 0, (world_way){0}, NULL);
         seen expected = look(&g);
+        entry.seq = f.a;
         qsa_step *step;
         world_ok(qsa_step_begin(f.cache, &entry, 1, &step));
         for (uint32_t layer = 0; layer < 3; layer++) {
