@@ -187,7 +187,7 @@ uint64_t qsa_plan_session_bytes(const qsa_plan *plan, uint64_t tokens);
  * more than this process can take, with both numbers and the largest context that fits), QSA_E_LIMIT (an option, by
  * name), QSA_E_IO (threads that cannot be started), those of qsa_cache_create. */
 qsa_status qsa_context_create(const qsa_model *model, const qsa_context_options *options, qsa_context **out_context);
-/* Closes its sessions as well. NULL is legal. */
+/* Closes its sessions as well. NULL is legal. Inside one of its callbacks it does nothing. */
 void qsa_context_destroy(qsa_context *context);
 
 typedef struct qsa_context_stats {
@@ -263,8 +263,10 @@ typedef struct qsa_batch_item {
  * (naming layer, entry, token and tensor), QSA_E_DEVICE. */
 qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n);
 
-/* Asked after every chunk, on the calling thread, with the number of tokens that are there: whether to go on. It must
- * not call into the context. */
+/* Asked after every chunk, on the calling thread, with the number of tokens that are there: whether to go on. Inside
+ * it, and inside a tap, every function of the context and its sessions that returns a status is QSA_E_BUSY, and
+ * destroying or closing them does nothing; what only tells (qsa_session_tokens, _list, qsa_context_get_stats) may be
+ * called. */
 typedef bool (*qsa_progress)(void *user, size_t tokens);
 
 /* Appends n tokens, chunk by chunk, and returns the logits [vocabulary] of the last one (out_logits NULL: none are
@@ -319,7 +321,7 @@ typedef struct qsa_tap {
                   const qsa_output *output, const qsa_step *step);
     void *user;
 } qsa_tap;
-/* Copies the tap. NULL: none any more. */
+/* Copies the tap. NULL: none any more. Legal inside a tap, for the layers that follow. */
 void qsa_context_set_tap(qsa_context *context, const qsa_tap *tap);
 
 /* ---- sampling ---- */
@@ -349,7 +351,7 @@ qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *
 
 /* ---- sessions as files ---- */
 
-/* Writes a session as a snapshot file: libqsa's parts, the token ids, the recurrent states with the session's
+/* Writes a session as a snapshot file: libqsa's sections, the token ids, the recurrent states with the session's
  * checkpoints, and the state of the sampler's random numbers (sampler NULL: none). The file appears under its name when
  * it is whole, in place of an old one; killed at any moment, the old file is as it was. The model is named by a
  * fingerprint: XXH3 of its metadata, its tensor directory, all bytes of tensors up to 16 KiB and four times 4 KiB of
@@ -365,7 +367,8 @@ qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler 
 /* ---- the demo checkpoint: the quoter ---- */
 
 /* The path of the embedded default model, which is made on first use in the cache folder ($XDG_CACHE_HOME/qsa, else
- * ~/.cache/qsa). *out_path is the caller's to free(). announce, unless NULL, is called before it is made. Errors:
+ * ~/.cache/qsa). *out_path is the caller's to free(). announce, unless NULL, is called before it is made, and may call
+ * anything. Errors:
  * QSA_E_IO. */
 qsa_status qsa_demo_model(void (*announce)(void *user, const char *path), void *user, char **out_path);
 
@@ -407,7 +410,8 @@ void qsa_random_model_init(qsa_random_model *options);
 /* Writes it as one GGUF file: the same bytes for the same options (q4_0 excepted, which ggml rounds differently on
  * different processors). Takes a few megabytes of memory, whatever the size. The file appears under its name when it is
  * whole, in place of an old one; killed at any moment, the old file is as it was. go_on, unless NULL, is asked about
- * once per megabyte with the bytes written and those of the whole file; false: QSA_E_CANCELLED, nothing is left.
+ * once per megabyte with the bytes written and those of the whole file; false: QSA_E_CANCELLED, nothing is left;
+ * go_on may call anything.
  * Errors: QSA_E_ARGUMENT (an option, by name), QSA_E_IO (a disk with too little room is found before anything is
  * written). */
 qsa_status qsa_random_model_write(const char *path, const qsa_random_model *options,

@@ -31,8 +31,8 @@ static qsa_status check_item(const qsa_context *c, const qsa_batch_item *item, s
 
 static qsa_status check_items(qsa_context *c, const qsa_batch_item *items, size_t n, uint32_t *out_tokens)
 {
-    if (c == NULL || items == NULL || n == 0)
-        return engine_fail(QSA_E_ARGUMENT, "a batch without context or items");
+    if (items == NULL || n == 0)
+        return engine_fail(QSA_E_ARGUMENT, "a batch without items");
     uint64_t tokens = 0;
     c->batches++;
     for (size_t i = 0; i < n; i++) {
@@ -152,12 +152,25 @@ static qsa_status reserve_all(const qsa_batch_item *items, size_t n)
     return QSA_OK;
 }
 
+/* The context's tap, called as a callback. It may take itself away. */
+static void call_tap(void *user, uint32_t model_layer, uint32_t tokens, const qsa_tensors *tensors,
+                     const qsa_output *output, const qsa_step *step)
+{
+    qsa_context *c = user;
+    if (c->tap.layer == NULL)
+        return;
+    c->calls_host = true;
+    c->tap.layer(c->tap.user, model_layer, tokens, tensors, output, step);
+    c->calls_host = false;
+}
+
 static qsa_status run_batch(qsa_context *context, const qsa_batch_item *items, size_t n)
 {
     uint32_t tokens = 0;
     ENGINE_TRY(check_items(context, items, n, &tokens));
     ENGINE_TRY(reserve_all(items, n));
     const uint32_t wanted = lay_out(context, items, n);
+    const qsa_tap tap = {call_tap, context};
     const forward_batch batch = {
         .layout = {context->segments, n},
         .tokens = tokens,
@@ -165,7 +178,7 @@ static qsa_status run_batch(qsa_context *context, const qsa_batch_item *items, s
         .ngram_rows = context->ngram_rows,
         .wanted = context->wanted,
         .wanted_count = wanted,
-        .tap = context->tap.layer == NULL ? NULL : &context->tap,
+        .tap = context->tap.layer == NULL ? NULL : &tap,
     };
     ENGINE_TRY(forward_prepare(context->pass, &batch));
     const float *logits = NULL;
@@ -177,9 +190,11 @@ static qsa_status run_batch(qsa_context *context, const qsa_batch_item *items, s
 
 qsa_status qsa_batch_run(qsa_context *context, const qsa_batch_item *items, size_t n)
 {
-    part_clock *clock = context == NULL ? NULL : context->clock;
-    part_clock_start(clock);
+    if (context == NULL)
+        return engine_fail(QSA_E_ARGUMENT, "a batch without context");
+    ENGINE_TRY(context_idle(context));
+    part_clock_start(context->clock);
     const qsa_status status = run_batch(context, items, n);
-    part_clock_stop(clock);
+    part_clock_stop(context->clock);
     return status;
 }

@@ -84,6 +84,13 @@ void context_free(qsa_context *c)
 
 /* ---- checks for sessions ---- */
 
+qsa_status context_idle(const qsa_context *c)
+{
+    if (c->calls_host)
+        return engine_fail(QSA_E_BUSY, "the context is calling the host (progress, tap): not from inside a callback");
+    return QSA_OK;
+}
+
 qsa_status context_check_room(const qsa_context *c, uint64_t tokens)
 {
     if (tokens <= c->options.context - c->tokens)

@@ -27,7 +27,8 @@ struct qsa_context {
     forward *pass;
     part_clock *clock; /* &own_clock, or NULL without options.profile */
     part_clock own_clock;
-    qsa_tap tap; /* layer NULL: none */
+    qsa_tap tap;     /* layer NULL: none */
+    bool calls_host; /* progress or the tap is running */
 
     /* owned by session.c */
     qsa_session *sessions; /* a list, newest first */
@@ -46,6 +47,9 @@ struct qsa_context {
     int32_t *ngram_rows;     /* [chunk][heads] */
     uint32_t *wanted;        /* [chunk] */
 };
+
+/* QSA_E_BUSY inside a callback: every function that changes the context or one of its sessions asks first. */
+qsa_status context_idle(const qsa_context *c);
 
 /* Frees the context. It must have no sessions. */
 void context_free(qsa_context *c);

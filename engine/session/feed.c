@@ -16,9 +16,14 @@ typedef struct listener {
     size_t before; /* tokens stored before the first chunk */
 } listener;
 
-static bool goes_on(const listener *l, size_t fed)
+static bool goes_on(qsa_context *c, const listener *l, size_t fed)
 {
-    return l->progress == NULL || l->progress(l->user, l->before + fed);
+    if (l->progress == NULL)
+        return true;
+    c->calls_host = true;
+    const bool goes_on = l->progress(l->user, l->before + fed);
+    c->calls_host = false;
+    return goes_on;
 }
 
 static qsa_status feed_chunk(qsa_session *s, const int32_t *tokens, size_t n, float *out_logits)
@@ -37,7 +42,7 @@ static qsa_status feed_chunks(qsa_session *s, const int32_t *tokens, size_t n, f
         const size_t now = n - fed < chunk ? n - fed : chunk;
         ENGINE_TRY(feed_chunk(s, tokens + fed, now, fed + now == n ? out_logits : NULL));
         fed += now;
-        is_stopped = !goes_on(l, fed) && fed < n;
+        is_stopped = !goes_on(s->context, l, fed) && fed < n;
     }
     if (fed > 1)
         session_keep_place(s);
@@ -49,6 +54,7 @@ qsa_status qsa_session_feed(qsa_session *session, const int32_t *tokens, size_t 
 {
     if (session == NULL || (tokens == NULL && n > 0))
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_feed: session or tokens is NULL");
+    ENGINE_TRY(context_idle(session->context));
     if (n == 0 && out_logits != NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_feed: no token whose logits could be computed");
     return feed_chunks(session, tokens, n, out_logits, &(listener){progress, user, 0});
@@ -141,6 +147,7 @@ qsa_status qsa_session_want(qsa_session *session, const int32_t *tokens, size_t 
 {
     if (session == NULL || (tokens == NULL && n > 0) || (n == 0 && out_logits != NULL))
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_want: no session, no tokens, or logits of none");
+    ENGINE_TRY(context_idle(session->context));
     const wanted_list list = {tokens, n, out_logits != NULL};
     ENGINE_TRY(check_list(session, &list));
     ENGINE_TRY(session_reserve(session, n));

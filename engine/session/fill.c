@@ -100,6 +100,7 @@ static qsa_status check_fill(const qsa_session *s, uint64_t tokens)
 {
     if (s == NULL || tokens == 0)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_fill: session is NULL or tokens is 0");
+    ENGINE_TRY(context_idle(s->context));
     return context_check_room(s->context, tokens);
 }
 

@@ -41,6 +41,7 @@ qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampl
     if (session == NULL || path == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_save: session or path is NULL");
     const qsa_context *c = session->context;
+    ENGINE_TRY(context_idle(c));
     const session_places *places = &session->places;
     assert(places->n <= MAX_CHECKPOINTS + 1); /* what sections[] has room for, and the loader accepts */
     const saved_head head = {SAVED_VERSION, places->n, session->anchor, session->fed, sampler != NULL};
@@ -227,6 +228,7 @@ qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler 
 {
     if (context == NULL || path == NULL || out_session == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_load: context, path or out_session is NULL");
+    ENGINE_TRY(context_idle(context));
     qsa_session *s = NULL;
     qsa_snapshot file;
     ENGINE_TRY(session_create(context, &s));

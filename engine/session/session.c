@@ -68,6 +68,7 @@ qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
 {
     if (context == NULL || out_session == NULL)
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_open: context or out_session is NULL");
+    ENGINE_TRY(context_idle(context));
     qsa_session *s = NULL;
     qsa_seq seq;
     ENGINE_TRY(session_create(context, &s));
@@ -83,7 +84,7 @@ qsa_status qsa_session_open(qsa_context *context, qsa_session **out_session)
 
 void qsa_session_close(qsa_session *session)
 {
-    if (session == NULL)
+    if (session == NULL || session->context->calls_host)
         return;
     (void)qsa_seq_close(session->context->cache, session->seq);
     leave(session);
@@ -93,7 +94,7 @@ void qsa_session_close(qsa_session *session)
 /* Here and not in context.c, which does not depend on sessions. */
 void qsa_context_destroy(qsa_context *context)
 {
-    if (context == NULL)
+    if (context == NULL || context->calls_host)
         return;
     while (context->sessions != NULL)
         qsa_session_close(context->sessions);
@@ -116,6 +117,7 @@ const int32_t *qsa_session_list(const qsa_session *session)
 
 qsa_status qsa_session_set_anchor(qsa_session *session, int64_t position)
 {
+    ENGINE_TRY(context_idle(session->context));
     if (session->fed) {
         return engine_fail(QSA_E_ORDER, "the anchor is decided: the session begins at %lld",
                            (long long)session->anchor);
@@ -234,6 +236,7 @@ qsa_status session_take_over(qsa_session *s, const qsa_session *from, const sess
 qsa_status qsa_session_mark(qsa_session *session)
 {
     qsa_context *c = session->context;
+    ENGINE_TRY(context_idle(c));
     const session_state *place = places_keep(c, &session->places, session->now);
     if (place == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a mark", state_size_bytes(c));
@@ -244,6 +247,7 @@ qsa_status qsa_session_mark(qsa_session *session)
 
 qsa_status qsa_session_return(qsa_session *session)
 {
+    ENGINE_TRY(context_idle(session->context));
     if (session->places.mark == NULL)
         return engine_fail(QSA_E_ORDER, "the session has no mark to return to");
     return session_go_back(session, session->places.mark);

@@ -379,6 +379,75 @@ static void stopped_wanting_keeps_the_beginning_of_the_list(void **state)
     qsa_context_destroy(context);
 }
 
+/* ---- callbacks ---- */
+
+/* A host whose callbacks try everything on the context that calls them. */
+typedef struct intruder {
+    qsa_context *context;
+    qsa_session *session;
+    int tries;
+} intruder;
+
+static void intrude(intruder *host)
+{
+    qsa_session *s = host->session, *opened = NULL;
+    const qsa_batch_item item = {s, tokens, 1, 0, NULL};
+    const uint64_t n = qsa_session_tokens(s);
+    qsa_context_stats stats;
+    host->tries++;
+    assert_refused(QSA_E_BUSY, qsa_session_open(host->context, &opened), "callback");
+    assert_refused(QSA_E_BUSY, qsa_session_want(s, NULL, 0, NULL, NULL, NULL, NULL), "callback");
+    assert_refused(QSA_E_BUSY, qsa_session_feed(s, tokens, 1, NULL, NULL, NULL), "callback");
+    assert_refused(QSA_E_BUSY, qsa_batch_run(host->context, &item, 1), "callback");
+    assert_refused(QSA_E_BUSY, qsa_session_mark(s), "callback");
+    assert_refused(QSA_E_BUSY, qsa_session_return(s), "callback");
+    assert_refused(QSA_E_BUSY, qsa_session_set_anchor(s, 1), "callback");
+    assert_refused(QSA_E_BUSY, qsa_session_fill(s, 1, 1), "callback");
+    assert_refused(QSA_E_BUSY, qsa_session_save(s, NULL, "/tmp/qsa-busy-test"), "callback");
+    assert_refused(QSA_E_BUSY, qsa_session_load(host->context, "/tmp/qsa-busy-test", NULL, &opened), "callback");
+    qsa_session_close(s);
+    qsa_context_destroy(host->context);
+    qsa_context_get_stats(host->context, &stats);
+    assert_int_equal(qsa_session_tokens(s), n);
+    assert_null(opened);
+}
+
+static bool intruding_progress(void *user, size_t fed)
+{
+    (void)fed;
+    intrude(user);
+    return true;
+}
+
+static void intruding_tap(void *user, uint32_t layer, uint32_t n, const qsa_tensors *tensors, const qsa_output *output,
+                          const qsa_step *step)
+{
+    (void)layer, (void)n, (void)tensors, (void)output, (void)step;
+    intrude(user);
+    qsa_context_set_tap(((intruder *)user)->context, NULL); /* legal: not called for the layers that follow */
+}
+
+static void everything_is_busy_inside_a_callback(void **state)
+{
+    (void)state;
+    qsa_context *context = small_context(2, 16);
+    qsa_session *s = model_session(context), *other = model_session(context);
+    intruder host = {context, s, 0};
+    const qsa_tap tap = {intruding_tap, &host};
+    float *found = test_alloc(vocabulary, sizeof *found), *expected = feed(other, tokens, 50);
+    qsa_context_set_tap(context, &tap);
+    model_ok(qsa_session_feed(s, tokens, 50, found, intruding_progress, &host));
+    assert_int_equal(host.tries, 1 + 4);
+    test_same_floats("logits", expected, found, vocabulary);
+    model_ok(qsa_session_want(s, tokens, 20, NULL, NULL, intruding_progress, &host));
+    assert_int_equal(qsa_session_tokens(s), 20);
+    assert_true(host.tries > 5);
+    free(expected);
+    free(found);
+    qsa_session_close(s);
+    qsa_context_destroy(context);
+}
+
 /* ---- options ---- */
 
 static void structs_without_init_are_refused(void **state)
@@ -463,6 +532,7 @@ int main(void)
         cmocka_unit_test(feeding_goes_in_chunks_and_says_so),
         cmocka_unit_test(stopped_feeding_keeps_the_chunks_that_were_done),
         cmocka_unit_test(stopped_wanting_keeps_the_beginning_of_the_list),
+        cmocka_unit_test(everything_is_busy_inside_a_callback),
         cmocka_unit_test(structs_without_init_are_refused),
         cmocka_unit_test(bad_options_are_refused_by_name),
         cmocka_unit_test(very_many_threads_work),

@@ -528,6 +528,8 @@ void *__real_realloc(void *old, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
 
 static int calls_until_failure; /* 0: none fails */
 
@@ -549,6 +551,11 @@ void *__wrap_realloc(void *old, size_t size)
 void *__wrap_malloc(size_t size)
 {
     return fails_now() ? NULL : __real_malloc(size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails_now() ? NULL : __real_strdup(text);
 }
 
 static void failed_allocations_change_nothing(void **state)
