@@ -2,6 +2,7 @@
 /* qsa inspect: describes a model file on one screen, or as JSON. */
 #include "cli/commands.h"
 #include "console/engine_options.h"
+#include "console/plan_table.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -16,6 +17,7 @@ typedef struct report {
     qsa_memory_plan plan;    /* at full context */
     uint64_t kv_token_bytes; /* of one token, all layers */
     uint64_t index_token_bytes;
+    qsa_plan here;       /* a context of this model on this machine */
     const char *warning; /* NULL: none */
 } report;
 
@@ -33,6 +35,11 @@ static qsa_status gather(const qsa_model *model, const char *path, report *out_r
     uint64_t slots = r.plan.pages * QSA_PAGE_TOKENS;
     r.kv_token_bytes = r.plan.kv_bytes / slots;
     r.index_token_bytes = r.plan.index_bytes / slots;
+    qsa_context_options context;
+    engine_options_init(&context);
+    status = qsa_context_plan(model, &context, &r.here);
+    if (status != QSA_OK)
+        return status;
     r.warning = r.info.ratios_missing ? engine_dense_warning : NULL;
     *out_report = r;
     return QSA_OK;
@@ -132,6 +139,7 @@ static void print_screen(const report *r)
     print_model(r);
     print_attention(r);
     print_memory(r);
+    plan_print(stdout, &r->here);
     if (r->warning)
         printf("WARNING    %s\n", r->warning);
 }
@@ -181,9 +189,9 @@ static json_t *json_of_attention(const qsa_model_info *info)
 
 static json_t *json_of_memory(const report *r)
 {
-    return json_pack("{s:I, s:I, s:I, s:s*}", "kv_bytes_per_token", (json_int_t)r->kv_token_bytes,
+    return json_pack("{s:I, s:I, s:I, s:o, s:s*}", "kv_bytes_per_token", (json_int_t)r->kv_token_bytes,
                      "index_bytes_per_token", (json_int_t)r->index_token_bytes, "full_context_bytes",
-                     (json_int_t)r->plan.total_bytes, "warning", r->warning);
+                     (json_int_t)r->plan.total_bytes, "plan", plan_json(&r->here), "warning", r->warning);
 }
 
 /* One flat object on one line. Returns false if something could not be said in JSON. */
@@ -203,14 +211,14 @@ static bool print_json(const report *r)
 
 /* ---- the command ---- */
 
-static const char USAGE[] =
-    "usage: qsa inspect [--json] MODEL.gguf\n"
-    "\n"
-    "Describes a model file: its shape, its QSA layers, the memory of its cache, and whether other engines would\n"
-    "silently fall back to dense attention.\n"
-    "\n"
-    "      --json  print one JSON object on one line\n"
-    "  -h, --help  print this help\n";
+static const char USAGE[] = "usage: qsa inspect [--json] MODEL.gguf\n"
+                            "\n"
+                            "Describes a model file: its shape, its QSA layers, the memory it takes on this machine "
+                            "and the context that fits,\n"
+                            "and whether other engines would silently fall back to dense attention.\n"
+                            "\n"
+                            "      --json  print one JSON object on one line\n"
+                            "  -h, --help  print this help\n";
 
 /* What the command line asks for. */
 typedef struct request {

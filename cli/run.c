@@ -6,6 +6,7 @@
 #include "console/engine_options.h"
 #include "console/generation.h"
 #include "console/memory.h"
+#include "console/plan_table.h"
 #include "console/text.h"
 
 #include <errno.h>
@@ -76,8 +77,8 @@ static void print_usage(void)
         "      --load FILE     resume a saved session; the prompt, if any, follows what it holds\n"
         "      --save FILE     save the session at the end, also after Ctrl-C or SIGTERM\n"
         "  -n, --tokens N      tokens to generate, 0 to 2147483647; default 256\n"
-        "  -c, --context N     capacity of the cache in tokens, 1 to the model's context; default: what the run "
-        "needs\n",
+        "  -c, --context N     capacity of the cache in tokens, 1 to the model's context; max: the largest that fits\n"
+        "                      into memory; default: what the run needs\n",
         stdout);
     fputs(ENGINE_OPTIONS_USAGE, stdout);
     fputs("      --weights KIND  native (default): mapped as they are in the file; f32: dequantised when loaded\n"
@@ -132,7 +133,7 @@ static bool take_option(const options *o, int option, request *r)
     case 'n':
         return options_count(o, option, 0, INT32_MAX, &r->tokens);
     case 'c':
-        return options_count(o, option, 1, INT32_MAX, &r->generation.context.context);
+        return plan_option_context(o, option, &r->generation.context.context);
     case 'h':
         r->help = true;
         return true;
@@ -229,11 +230,11 @@ static bool count_saved(const request *r, uint64_t *out_tokens)
 }
 
 /* The context asked for, or what prompt and answer need; at most the model's. */
-static bool plan_context(request *r, const qsa_model_info *info, size_t text_tokens)
+static bool plan_context(request *r, const qsa_model *model, const qsa_model_info *info, size_t text_tokens)
 {
     uint32_t *context = &r->generation.context.context;
     uint64_t prompt_tokens;
-    if (!count_saved(r, &prompt_tokens))
+    if (!count_saved(r, &prompt_tokens) || !plan_resolve_max(COMMAND, model, &r->generation.context))
         return false;
     prompt_tokens += text_tokens;
     if (*context > info->context) {
@@ -359,7 +360,7 @@ static int run_model(request *r, const qsa_model *model, const text *t)
     qsa_model_get_info(model, &info);
     if (qsa_model_encode(model, t->n > 0 ? t->bytes : "", t->n, specials, &tokens, &n) != QSA_OK)
         engine_say(COMMAND);
-    else if (plan_context(r, &info, n))
+    else if (plan_context(r, model, &info, n))
         status = run_tokens(r, model, tokens, n);
     free(tokens);
     return status;

@@ -5,6 +5,7 @@
 #include "console/device_option.h"
 #include "console/engine_options.h"
 #include "console/memory.h"
+#include "console/plan_table.h"
 #include "console/progress.h"
 #include "console/utf8.h"
 
@@ -47,6 +48,7 @@ bool generation_open(generation *g, const char *command, const qsa_model *model,
     g->logits = memory_new(g->info.vocabulary, sizeof *g->logits);
     qsa_context_options context = options->context;
     context.device = device_in_use();
+    plan_warn(command, model, &context);
     if (!good(g, qsa_context_create(model, &context, &g->context)))
         return false;
     engine_say_threads(command, g->context, &context);

@@ -1,0 +1,40 @@
+# Memory, as the program shows it: the plan of qsa inspect, -c max, refusals and endings where there is too little.
+. "$(dirname "$0")/expect.sh"
+
+tiny=$golden/model/tiny-q8_0.gguf
+
+# The plan: every part, what is free, and a verdict; the same in JSON.
+run 0 inspect "$tiny"
+for words in "memory     of a context of 4096 tokens:" experts "delta nets" "QSA layers" hyper-connections cache \
+    "recurrent states" activations "resident, in all" "n-gram table" "a few rows per token" "free: machine" \
+    "runs here  with a context of 4096 tokens"; do
+    says "$words"
+done
+run 0 inspect --json "$tiny"
+is_json "$folder/out" '(lambda p: p["fit"] == "memory" and p["largest_context"] == p["context"] == 4096 and
+    sum(p["weight_bytes"].values()) - p["weight_bytes"]["n-gram table"] - p["weight_bytes"]["token embedding"]
+    + p["copied_bytes"] + p["cache_bytes"] + p["state_bytes"] + p["activation_bytes"] == p["resident_bytes"])(
+    lines[0]["plan"])'
+
+run 0 run -m "$tiny" -p "The river" -n 2 -t 1 -c max
+grep -qx "qsa run: -c max: a context of 4096 tokens, of the model's 4096" "$folder/err" || fail "-c max is not said"
+refuses 2 "option -c must be a whole number" run -m "$tiny" -p a -c most
+
+# Where memory is limited by ulimit -v. A program under a sanitizer reserves terabytes and cannot be limited so.
+if (ulimit -v 4000000 && "$QSA" --version >"$folder/out" 2>&1); then
+    # The first limit under which the tiny model runs with a context of one page; a little more is a little more context.
+    least=""
+    for limit in $(seq 10000 500 60000); do
+        if (ulimit -v "$limit" && "$QSA" run -m "$tiny" -p a -n 1 -t 1 -c 64 >"$folder/out" 2>"$folder/err"); then
+            least=$limit
+            break
+        fi
+    done
+    [ -n "$least" ] || fail "the tiny model runs under no limit"
+    (ulimit -v "$least" && exec "$QSA" run -m "$tiny" -p a -n 1 -t 1 -c 4096 >"$folder/out" 2>"$folder/err")
+    [ $? = 1 ] || fail "a context beyond the address space is not refused"
+    grep -q "a context of 4096 tokens takes .* MiB, the limit on address space (ulimit -v) leaves .* MiB; the largest that fits has" \
+        "$folder/err" || fail "the refusal lacks its numbers"
+fi
+
+finish
