@@ -13,7 +13,7 @@ enum { SAMPLES = 4, SAMPLE_BYTES = 4096, WHOLE_BYTES = SAMPLES * SAMPLE_BYTES };
 static void add_header(XXH3_state_t *hash, const gguf_shard *shard)
 {
     const uint64_t bytes = shard->bytes;
-    const size_t header = gguf_get_data_offset(shard->gguf);
+    const size_t header = shard->head.data_offset;
     XXH3_64bits_update(hash, &bytes, sizeof bytes);
     XXH3_64bits_update(hash, shard->data, header < shard->bytes ? header : shard->bytes);
 }

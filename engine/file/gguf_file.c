@@ -26,7 +26,6 @@ enum { MAX_SHARDS = 65535 /* split.count is a u16 */ };
 /* A file without these keys is not split. */
 static qsa_status read_split(gguf_shard *shard, split *out_split)
 {
-    assert(shard->gguf != NULL);
     const gguf_file alone = {.shards = shard, .shard_count = 1}; /* so that the getters read this shard's keys */
     split s = {.count = 1};
     if (gguf_file_has(&alone, KEY_COUNT))
@@ -134,9 +133,10 @@ static qsa_status collect_shard(gguf_file *file, uint32_t number)
     assert(number < file->shard_count);
     const gguf_shard *shard = &file->shards[number];
     size_t n = gguf_shard_tensor_count(shard);
+    uint64_t offset = 0;
     for (size_t i = 0; i < n; i++) {
         gguf_file_tensor *tensor = &file->tensors[file->tensor_count];
-        ENGINE_TRY(gguf_shard_tensor(shard, i, tensor));
+        ENGINE_TRY(gguf_shard_tensor(shard, i, &offset, tensor));
         tensor->shard = number;
         file->tensor_count++;
     }
@@ -147,6 +147,8 @@ static qsa_status check_unique(const gguf_file *file)
 {
     for (size_t i = 1; i < file->tensor_count; i++) {
         const gguf_file_tensor *a = &file->tensors[i - 1], *b = &file->tensors[i];
+        if (strcmp(a->name, b->name) == 0 && a->shard == b->shard)
+            return engine_fail(QSA_E_FORMAT, "%s: duplicate tensor name '%s'", file->shards[a->shard].name, a->name);
         if (strcmp(a->name, b->name) == 0)
             return engine_fail(QSA_E_FORMAT, "%s: tensor '%s' is in shard %" PRIu32 " and in shard %" PRIu32,
                                file->shards[0].name, a->name, a->shard + 1, b->shard + 1);

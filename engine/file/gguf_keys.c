@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ggml's getters abort if the type is not the one the file has. So the type is checked before they are called. */
 #include "file/gguf_keys.h"
 
 #include "base/error.h"
@@ -9,39 +8,33 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 /* A key that was found. */
 typedef struct entry {
-    const gguf_shard *shard;
+    const char *file;
     const char *key;
-    int64_t id;
     enum gguf_type type; /* of an array: of its elements */
     bool is_array;
-    const void *values; /* [n]; NULL: strings */
-    size_t n;           /* 1 if not an array */
+    const void *values;   /* [n], of any alignment; NULL: strings */
+    const char **strings; /* [n] */
+    size_t n;             /* 1 if not an array */
 } entry;
 
-static bool find(const gguf_file *file, const char *key, entry *out_entry)
+static bool find(const gguf_file *file, const char *name, entry *out_entry)
 {
-    assert(file->shard_count > 0 && key != NULL);
+    assert(file->shard_count > 0 && name != NULL);
     const gguf_shard *shard = &file->shards[0];
-    int64_t id = gguf_find_key(shard->gguf, key);
-    if (id < 0)
+    const gguf_key *key = gguf_head_find(&shard->head, name);
+    if (key == NULL)
         return false;
-    bool is_array = gguf_get_kv_type(shard->gguf, id) == GGUF_TYPE_ARRAY;
-    entry e = {.shard = shard, .key = key, .id = id, .is_array = is_array, .n = 1};
-    e.type = is_array ? gguf_get_arr_type(shard->gguf, id) : gguf_get_kv_type(shard->gguf, id);
-    if (is_array)
-        e.n = gguf_get_arr_n(shard->gguf, id);
-    if (e.type != GGUF_TYPE_STRING)
-        e.values = is_array ? gguf_get_arr_data(shard->gguf, id) : gguf_get_val_data(shard->gguf, id);
-    *out_entry = e;
+    *out_entry = (entry){shard->name, name, key->type, key->is_array, key->values, key->strings, key->n};
     return true;
 }
 
 static qsa_status fail_type(const entry *e, const char *wanted)
 {
-    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is %s%s, expected %s", e->shard->name, e->key,
+    return engine_fail(QSA_E_FORMAT, "%s: key '%s' is %s%s, expected %s", e->file, e->key,
                        e->is_array ? "an array of " : "", gguf_type_name(e->type), wanted);
 }
 
@@ -84,8 +77,8 @@ static integer signed_integer(int64_t value)
     return (integer){.bits = (uint64_t)value, .is_negative = value < 0};
 }
 
-/* Element i as TYPE; ggml stores arrays as raw bytes. */
-#define ELEMENT(TYPE, e, i) (((const TYPE *)(e)->values)[i])
+/* Element i as TYPE. */
+#define ELEMENT(TYPE, e, i) (*(TYPE *)memcpy(&(TYPE){0}, (const char *)(e)->values + (i) * sizeof(TYPE), sizeof(TYPE)))
 
 static bool integer_at(const entry *e, size_t i, integer *out_value)
 {
@@ -123,10 +116,10 @@ static bool integer_at(const entry *e, size_t i, integer *out_value)
 static qsa_status fail_range(const entry *e, size_t i, integer value, const char *wanted)
 {
     if (value.is_negative)
-        return engine_fail(QSA_E_FORMAT, "%s: key '%s', element %zu, is %" PRId64 ", expected %s", e->shard->name,
-                           e->key, i, (int64_t)value.bits, wanted);
-    return engine_fail(QSA_E_FORMAT, "%s: key '%s', element %zu, is %" PRIu64 ", expected %s", e->shard->name, e->key,
-                       i, value.bits, wanted);
+        return engine_fail(QSA_E_FORMAT, "%s: key '%s', element %zu, is %" PRId64 ", expected %s", e->file, e->key, i,
+                           (int64_t)value.bits, wanted);
+    return engine_fail(QSA_E_FORMAT, "%s: key '%s', element %zu, is %" PRIu64 ", expected %s", e->file, e->key, i,
+                       value.bits, wanted);
 }
 
 static qsa_status unsigned_at(const entry *e, size_t i, uint64_t max, const char *wanted, uint64_t *out_value)
@@ -174,7 +167,7 @@ static qsa_status f32_at(const entry *e, float *out_value)
     else
         return fail_type(e, wanted);
     if (!(fabs(value) <= FLT_MAX))
-        return engine_fail(QSA_E_FORMAT, "%s: key '%s' is %g, expected %s", e->shard->name, e->key, value, wanted);
+        return engine_fail(QSA_E_FORMAT, "%s: key '%s' is %g, expected %s", e->file, e->key, value, wanted);
     *out_value = (float)value;
     return QSA_OK;
 }
@@ -192,7 +185,7 @@ static qsa_status bool_at(const entry *e, size_t i, bool *out_value)
 
 bool gguf_file_has(const gguf_file *file, const char *key)
 {
-    return gguf_find_key(file->shards[0].gguf, key) >= 0;
+    return gguf_head_find(&file->shards[0].head, key) != NULL;
 }
 
 bool gguf_file_is_array(const gguf_file *file, const char *key)
@@ -229,7 +222,7 @@ qsa_status gguf_file_string(const gguf_file *file, const char *key, const char *
     if (e.type != GGUF_TYPE_STRING)
         return fail_type(&e, "a string");
     assert(!e.is_array);
-    *out_value = gguf_get_val_str(e.shard->gguf, e.id);
+    *out_value = e.strings[0];
     return QSA_OK;
 }
 
@@ -286,6 +279,6 @@ qsa_status gguf_file_strings(const gguf_file *file, const char *key, const char 
     if (e.type != GGUF_TYPE_STRING)
         return fail_type(&e, "an array of strings");
     for (size_t i = 0; i < n; i++)
-        out_values[i] = gguf_get_arr_str(e.shard->gguf, e.id, i);
+        out_values[i] = e.strings[i];
     return QSA_OK;
 }

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/ggml_log.h"
-#include "file/gguf_scan.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -55,7 +54,8 @@ static qsa_status map_file(gguf_shard *shard, const char *path)
     int error = errno;
     close(fd);
     if (data == MAP_FAILED)
-        return engine_fail(QSA_E_IO, "%s: cannot be mapped: %s", path, strerror(error));
+        return engine_fail(error == ENOMEM ? QSA_E_MEMORY : QSA_E_IO, "%s: cannot be mapped: %s", path,
+                           strerror(error));
     shard->data = data;
     shard->bytes = bytes;
     shard->mapped = true;
@@ -66,17 +66,12 @@ static qsa_status map_file(gguf_shard *shard, const char *path)
 
 static qsa_status read_header(gguf_shard *shard)
 {
-    assert(shard->gguf == NULL);
-    own_ggml_log();
-    ENGINE_TRY(gguf_scan(shard->name, shard->data, shard->bytes));
-    clear_ggml_error();
-    shard->gguf = gguf_init_from_buffer(shard->data, shard->bytes, (struct gguf_init_params){.no_alloc = true});
-    if (!shard->gguf)
-        return engine_fail(QSA_E_FORMAT, "%s: %s", shard->name, ggml_error()[0] ? ggml_error() : "cannot be read");
-    size_t alignment = gguf_get_alignment(shard->gguf);
-    if (alignment < GGUF_FILE_MIN_ALIGNMENT)
+    assert(shard->head.keys == NULL);
+    silence_ggml();
+    ENGINE_TRY(gguf_head_read(shard->name, shard->data, shard->bytes, &shard->head));
+    if (shard->head.alignment < GGUF_FILE_MIN_ALIGNMENT)
         return engine_fail(QSA_E_UNSUPPORTED, "%s: general.alignment is %zu; weights used in place need at least %d",
-                           shard->name, alignment, GGUF_FILE_MIN_ALIGNMENT);
+                           shard->name, shard->head.alignment, GGUF_FILE_MIN_ALIGNMENT);
     return QSA_OK;
 }
 
@@ -115,7 +110,7 @@ qsa_status gguf_shard_open_memory(gguf_shard *shard, const char *name, const voi
 
 void gguf_shard_close(gguf_shard *shard)
 {
-    gguf_free(shard->gguf);
+    gguf_head_free(&shard->head);
     if (shard->mapped)
         munmap((void *)shard->data, shard->bytes);
     free(shard->name);
@@ -126,8 +121,7 @@ void gguf_shard_close(gguf_shard *shard)
 
 size_t gguf_shard_tensor_count(const gguf_shard *shard)
 {
-    assert(shard->gguf != NULL);
-    return (size_t)gguf_get_n_tensors(shard->gguf);
+    return shard->head.tensor_count;
 }
 
 static bool multiply(size_t a, size_t b, size_t *out_product)
@@ -156,31 +150,51 @@ static bool has_f32_form(enum ggml_type type)
     return type == GGML_TYPE_F32 || ggml_get_type_traits(type)->to_float != NULL;
 }
 
-static qsa_status place_tensor(const gguf_shard *shard, size_t offset, gguf_file_tensor *tensor)
+static qsa_status place_tensor(const gguf_shard *shard, uint64_t offset, gguf_file_tensor *tensor)
 {
-    size_t start = gguf_get_data_offset(shard->gguf);
+    const size_t start = shard->head.data_offset;
     if (!tensor_bytes(tensor, &tensor->bytes))
         return engine_fail(QSA_E_FORMAT, "%s: tensor '%s' is larger than any file", shard->name, tensor->name);
     if (start > shard->bytes || offset > shard->bytes - start || tensor->bytes > shard->bytes - start - offset)
-        return engine_fail(
-            QSA_E_FORMAT,
-            "%s: truncated: tensor '%s' takes %zu bytes at offset %zu of the data, the file has %zu bytes of data",
-            shard->name, tensor->name, tensor->bytes, offset, start > shard->bytes ? (size_t)0 : shard->bytes - start);
+        return engine_fail(QSA_E_FORMAT,
+                           "%s: truncated: tensor '%s' takes %zu bytes at offset %" PRIu64
+                           " of the data, the file has %zu bytes of data",
+                           shard->name, tensor->name, tensor->bytes, offset,
+                           start > shard->bytes ? (size_t)0 : shard->bytes - start);
     tensor->data = shard->data + start + offset;
     return QSA_OK;
 }
 
-qsa_status gguf_shard_tensor(const gguf_shard *shard, size_t i, gguf_file_tensor *out_tensor)
+static qsa_status check_type(const gguf_shard *shard, const gguf_tensor_info *info)
 {
-    assert(i < gguf_shard_tensor_count(shard));
-    int64_t id = (int64_t)i;
-    gguf_file_tensor tensor = {.name = gguf_get_tensor_name(shard->gguf, id),
-                               .type = gguf_get_tensor_type(shard->gguf, id)};
-    memcpy(tensor.dims, gguf_get_tensor_ne(shard->gguf, id), sizeof tensor.dims);
-    if (!has_f32_form(tensor.type))
+    if (info->type >= GGML_TYPE_COUNT || ggml_blck_size((enum ggml_type)info->type) == 0)
+        return engine_fail(QSA_E_FORMAT, "%s: tensor '%s' has invalid ggml type %" PRIu32, shard->name, info->name,
+                           info->type);
+    const enum ggml_type type = (enum ggml_type)info->type;
+    if (!has_f32_form(type))
         return engine_fail(QSA_E_UNSUPPORTED, "%s: tensor '%s' has type %s, which cannot be converted to f32",
-                           shard->name, tensor.name, ggml_type_name(tensor.type));
-    ENGINE_TRY(place_tensor(shard, gguf_get_tensor_offset(shard->gguf, id), &tensor));
+                           shard->name, info->name, ggml_type_name(type));
+    if (info->dims[0] % ggml_blck_size(type) != 0)
+        return engine_fail(QSA_E_FORMAT,
+                           "%s: tensor '%s' has rows of %" PRId64 " elements, no multiple of the %" PRId64
+                           " in a block of %s",
+                           shard->name, info->name, info->dims[0], ggml_blck_size(type), ggml_type_name(type));
+    return QSA_OK;
+}
+
+qsa_status gguf_shard_tensor(const gguf_shard *shard, size_t i, uint64_t *offset, gguf_file_tensor *out_tensor)
+{
+    assert(i < gguf_shard_tensor_count(shard) && offset != NULL && out_tensor != NULL);
+    const gguf_tensor_info *info = &shard->head.tensors[i];
+    ENGINE_TRY(check_type(shard, info));
+    if (info->offset != *offset)
+        return engine_fail(QSA_E_FORMAT, "%s: tensor '%s' has offset %" PRIu64 ", expected %" PRIu64, shard->name,
+                           info->name, info->offset, *offset);
+    gguf_file_tensor tensor = {.name = info->name, .type = (enum ggml_type)info->type};
+    memcpy(tensor.dims, info->dims, sizeof tensor.dims);
+    ENGINE_TRY(place_tensor(shard, info->offset, &tensor));
+    const uint64_t alignment = shard->head.alignment;
+    *offset += (tensor.bytes + alignment - 1) / alignment * alignment;
     *out_tensor = tensor;
     return QSA_OK;
 }

@@ -3,9 +3,8 @@
 #ifndef QSA_ENGINE_GGUF_SHARD_H
 #define QSA_ENGINE_GGUF_SHARD_H
 
-#include "file/gguf_types.h"
+#include "file/gguf_head.h"
 
-#include <gguf.h>
 #include <qsa/status.h>
 #include <stdbool.h>
 
@@ -13,8 +12,8 @@ typedef struct gguf_shard {
     char *name;          /* path, or the name given for memory */
     const uint8_t *data; /* the whole file */
     size_t bytes;
-    bool mapped;               /* we must unmap data */
-    struct gguf_context *gguf; /* keys and tensor infos, parsed by ggml */
+    bool mapped; /* we must unmap data */
+    gguf_head head;
 } gguf_shard;
 
 struct gguf_file {
@@ -32,8 +31,9 @@ void gguf_shard_close(gguf_shard *shard);
 
 size_t gguf_shard_tensor_count(const gguf_shard *shard);
 
-/* Tensor i < gguf_shard_tensor_count. Checks that its type converts to f32 and that its data lies inside the file.
- * Sets out_tensor->shard to 0. Errors: QSA_E_FORMAT, QSA_E_UNSUPPORTED. */
-qsa_status gguf_shard_tensor(const gguf_shard *shard, size_t i, gguf_file_tensor *out_tensor);
+/* Tensor i < gguf_shard_tensor_count. Checks that its type converts to f32, that its rows are whole blocks, that its
+ * data lies inside the file, and at *offset: right behind the tensor before. Moves that on to the next tensor. Sets
+ * out_tensor->shard to 0. Errors: QSA_E_FORMAT, QSA_E_UNSUPPORTED. */
+qsa_status gguf_shard_tensor(const gguf_shard *shard, size_t i, uint64_t *offset, gguf_file_tensor *out_tensor);
 
 #endif

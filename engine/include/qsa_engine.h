@@ -14,8 +14,7 @@
  *     another version of this header, is QSA_E_ARGUMENT. NULL options: the defaults.
  *   - A model may be used by any number of threads at one time. A context, with its sessions, by one at a time.
  *   - _close, _destroy and free() take NULL.
- *   - The first call that opens a file takes over ggml's log (ggml_log_set): ggml prints nothing; its errors are part
- * of qsa_engine_error(). */
+ *   - The first call that opens a file silences ggml's log (ggml_log_set). */
 #ifndef QSA_ENGINE_H
 #define QSA_ENGINE_H
 

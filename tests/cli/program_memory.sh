@@ -35,6 +35,18 @@ if (ulimit -v 4000000 && "$QSA" --version >"$folder/out" 2>&1); then
     [ $? = 1 ] || fail "a context beyond the address space is not refused"
     grep -q "a context of 4096 tokens takes .* MiB, the limit on address space (ulimit -v) leaves .* MiB; the largest that fits has" \
         "$folder/err" || fail "the refusal lacks its numbers"
+
+    # Whatever the limit: the work, or one line of what is missing; no abort, no crash. Below some limit nothing starts at all.
+    for limit in $(seq 8000 40 "$least"); do
+        (ulimit -v "$limit" && exec "$QSA" run -m "$tiny" -p a -n 1 -t 2 >"$folder/out" 2>"$folder/err") 2>"$folder/shell"
+        status=$?
+        (ulimit -v "$limit" && exec "$QSA" --version >"$folder/version" 2>&1) 2>"$folder/shell" || continue
+        case $status in
+        0) ;;
+        1) [ "$(wc -l <"$folder/err")" = 1 ] || fail "ulimit -v $limit: not one line" ;;
+        *) fail "ulimit -v $limit: exit status $status" ;;
+        esac
+    done
 fi
 
 finish
