@@ -24,7 +24,9 @@ static const char USAGE[] =
     "      --layers N      layers, 4 to 1024, every fourth a QSA layer; default 4\n"
     "      --experts N     experts per layer, 10 to 4096; default 16\n"
     "      --vocabulary N  tokens, 1024 to 248320; default 8192\n"
-    "      --type TYPE     type of the large matrices: q8_0 (default), q4_0, bf16, f16 or f32\n"
+    "      --type TYPE     type of the large matrices: q8_0 (default), q4_0, bf16, f16 or f32; or a mixture as "
+    "published\n"
+    "                      files have it: q3_k_m, q4_k_m, q5_k_m, q6_k or iq4_xs\n"
     "      --seed N        seed of the weights; default 1\n"
     "  -h, --help          print this help\n"
     "\n"
@@ -40,8 +42,9 @@ enum { OPTION_LAYERS = ENGINE_OPTION_END, OPTION_EXPERTS, OPTION_VOCABULARY, OPT
 
 static bool take_option(const options *o, int option, request *r)
 {
-    static const char *const types[] = {"q8_0", "q4_0", "bf16",
-                                        "f16",  "f32",  NULL}; /* in the order of qsa_random_type */
+    const char *types[QSA_RANDOM_TYPE_COUNT + 1] = {NULL};
+    for (int i = 0; i < QSA_RANDOM_TYPE_COUNT; i++)
+        types[i] = qsa_random_type_name((qsa_random_type)i);
     int choice = 0;
     int64_t seed = 0;
     switch (option) {

@@ -18,8 +18,9 @@ usage: compare.py [OPTION...]
                    that wait for each other also take processor time
   --kept           skip prefill: measure only at the depths, from the states that an earlier run of the same text saved
 
-Prefill first: both read the text, 2,048 tokens at a time, taking turns to go first. Then, from the states saved at the
-depths, both decode, and prefill 256 tokens more, again in turn; one waits while the other works. The peer runs with
+Prefill first: both read the text, 2,048 tokens at a time, taking turns to go first; of these, the first piece and the
+one after each depth are figures. Then, from the states saved at the depths, both decode, and prefill 256 tokens more,
+again in turn; one waits while the other works. The peer runs with
 flash attention, batches of 2,048 tokens in micro-batches of 512, and f16 K and V; qsa with its defaults: chunks of 512
 tokens, bf16 K and V. The states stay in the peer's folder, some hundred megabytes.
 
@@ -175,6 +176,9 @@ class Comparison:
                 spent = [a + b for a, b in zip(spent, took)]
                 done, turn = done + n, turn + 1
                 self.probe(pair[0])
+                if n == PIECE and done - n in (0, *options.depths):
+                    figure(f"prompt_peer_over_ours_{done - n}", took[1] / took[0], self.probes[-1:], tokens=n,
+                           ours_ms=took[0] / n * 1e3, peer_ms=took[1] / n * 1e3)
                 say(f"{done} of {options.tokens} tokens: ours {took[0] / n * 1e3:.3f}, "
                     f"peer {took[1] / n * 1e3:.3f} ms per token")
             if goal in options.depths:

@@ -390,8 +390,16 @@ typedef enum qsa_random_type {
     QSA_RANDOM_BF16,
     QSA_RANDOM_F16,
     QSA_RANDOM_F32,
+    QSA_RANDOM_Q3_K_M, /* from here on a mixture, as published files have it */
+    QSA_RANDOM_Q4_K_M,
+    QSA_RANDOM_Q5_K_M,
+    QSA_RANDOM_Q6_K,
+    QSA_RANDOM_IQ4_XS,
     QSA_RANDOM_TYPE_COUNT
 } qsa_random_type;
+
+/* "q4_k_m"; NULL for a number that is none. */
+const char *qsa_random_type_name(qsa_random_type type);
 
 /* A model with every width of Qwen3.8-Flash-Next and random weights: loading, memory and speed are those of the real
  * shape; what it says means nothing. Activations stay of ordinary size in any number of layers. */
@@ -400,19 +408,19 @@ typedef struct qsa_random_model {
     uint32_t layers;      /* 4 .. 1,024, every fourth a QSA layer; default 4 */
     uint32_t experts;     /* of each layer, 10 .. 4,096; a token uses ten; default 16 */
     uint32_t vocabulary;  /* tokens, 1,024 .. 248,320; the n-gram table has 16 times as many rows; default 8,192 */
-    qsa_random_type type; /* of the large matrices; default QSA_RANDOM_Q8_0, which is 0 */
+    qsa_random_type type; /* of the large matrices, or a mixture; default QSA_RANDOM_Q8_0, which is 0 */
     uint64_t seed;        /* default 1; 0 is a seed like any other */
 } qsa_random_model;
 
 void qsa_random_model_init(qsa_random_model *options);
 
 /* Writes it as one GGUF file: the same bytes for the same options (q4_0 excepted, which ggml rounds differently on
- * different processors). Takes a few megabytes of memory, whatever the size. The file appears under its name when it is
- * whole, in place of an old one; killed at any moment, the old file is as it was. go_on, unless NULL, is asked about
- * once per megabyte with the bytes written and those of the whole file; false: QSA_E_CANCELLED, nothing is left;
- * go_on may call anything.
- * Errors: QSA_E_ARGUMENT (an option, by name), QSA_E_IO (a disk with too little room is found before anything is
- * written). */
+ * different processors). Large matrices of types that take long to quantise repeat their first 4 million elements,
+ * block by block in random order. Takes some megabytes of memory, whatever the size. The file appears under its name
+ * when it is whole, in place of an old one; killed at any moment, the old file is as it was. go_on, unless NULL, is
+ * asked about once per megabyte with the bytes written and those of the whole file; false: QSA_E_CANCELLED, nothing is
+ * left; go_on may call anything. Errors: QSA_E_ARGUMENT (an option, by name), QSA_E_IO (a disk with too little room is
+ * found before anything is written). */
 qsa_status qsa_random_model_write(const char *path, const qsa_random_model *options,
                                   bool (*go_on)(void *user, uint64_t written, uint64_t bytes), void *user);
 

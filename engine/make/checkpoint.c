@@ -112,6 +112,12 @@ qsa_status checkpoint_rows(checkpoint *file, const checkpoint_tensor *tensor, co
     return QSA_OK;
 }
 
+qsa_status checkpoint_converted_rows(checkpoint *file, const checkpoint_tensor *tensor, const void *rows, int64_t n)
+{
+    assert(n >= 0);
+    return write_bytes(file, rows, ggml_row_size(tensor->type, tensor->dims[0]) * (size_t)n);
+}
+
 qsa_status checkpoint_end_tensor(checkpoint *file)
 {
     assert(file->written <= file->bytes);

@@ -49,6 +49,9 @@ qsa_status checkpoint_begin(checkpoint *file);
 
 /* Writes the next n rows of a tensor, converted to its type: elements [n][dims[0]]. */
 qsa_status checkpoint_rows(checkpoint *file, const checkpoint_tensor *tensor, const float *elements, int64_t n);
+/* Writes n rows that have the tensor's type already. */
+qsa_status checkpoint_converted_rows(checkpoint *file, const checkpoint_tensor *tensor, const void *rows, int64_t n);
+
 /* Pads to the offset of the next tensor. */
 qsa_status checkpoint_end_tensor(checkpoint *file);
 

@@ -3,20 +3,10 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "make/recipe.h"
 #include "make/released_vocabulary.h"
 
 #include <assert.h>
-
-/* general.file_type of a file whose matrices are mostly of this type, as llama.cpp numbers it. */
-static uint32_t file_type(qsa_random_type type)
-{
-    assert((unsigned)type < QSA_RANDOM_TYPE_COUNT);
-    static const uint32_t types[QSA_RANDOM_TYPE_COUNT] = {
-        [QSA_RANDOM_F32] = 0,  [QSA_RANDOM_F16] = 1,   [QSA_RANDOM_Q4_0] = 2,
-        [QSA_RANDOM_Q8_0] = 7, [QSA_RANDOM_BF16] = 32,
-    };
-    return types[type];
-}
 
 typedef struct number {
     const char *name;
@@ -111,7 +101,7 @@ qsa_status released_set_keys(const released_plan *plan, struct gguf_context *fil
     gguf_set_val_str(file, "general.type", "model");
     gguf_set_val_str(file, "general.name", "random weights of released widths");
     gguf_set_val_str(file, "general.description", "For trying memory and speed. It has learned nothing.");
-    gguf_set_val_u32(file, "general.file_type", file_type(plan->options.type));
+    gguf_set_val_u32(file, "general.file_type", recipe_file_type(plan->options.type));
     gguf_set_val_u32(file, "general.quantization_version", GGML_QNT_VERSION);
     set_shape(plan, file);
     set_layer_kinds(plan, file);

@@ -2,6 +2,7 @@
 #include "make/released_plan.h"
 
 #include "base/error.h"
+#include "make/recipe.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -28,18 +29,6 @@ static qsa_status check_options(const qsa_random_model *o)
     ENGINE_TRY(check_count("experts", o->experts, RELEASED_EXPERTS_USED, RELEASED_MAX_EXPERTS));
     ENGINE_TRY(check_count("vocabulary", o->vocabulary, RELEASED_MIN_VOCABULARY, RELEASED_MAX_VOCABULARY));
     return check_count("type", (uint32_t)o->type, 0, QSA_RANDOM_TYPE_COUNT - 1);
-}
-
-/* ---- types ---- */
-
-static enum ggml_type type_of(qsa_random_type type)
-{
-    assert((unsigned)type < QSA_RANDOM_TYPE_COUNT);
-    static const enum ggml_type types[QSA_RANDOM_TYPE_COUNT] = {
-        [QSA_RANDOM_Q8_0] = GGML_TYPE_Q8_0, [QSA_RANDOM_Q4_0] = GGML_TYPE_Q4_0, [QSA_RANDOM_BF16] = GGML_TYPE_BF16,
-        [QSA_RANDOM_F16] = GGML_TYPE_F16,   [QSA_RANDOM_F32] = GGML_TYPE_F32,
-    };
-    return types[type];
 }
 
 /* ---- n-gram table ---- */
@@ -73,6 +62,7 @@ static void choose_ngram_sizes(released_plan *plan)
 typedef struct tensor_list {
     released_plan *plan;
     char prefix[16]; /* "blk.3." */
+    bool more_bits;  /* recipe_has_more_bits of that layer */
 } tensor_list;
 
 typedef struct tensor_shape {
@@ -100,16 +90,26 @@ static float spread_of(tensor_shape shape, float gain)
     return gain * sqrtf(3.0f / (float)shape.columns);
 }
 
+static enum ggml_type type_of(const tensor_list *list, recipe_kind kind, int64_t columns)
+{
+    return recipe_type(list->plan->options.type, kind, list->more_bits, columns);
+}
+
 /* gain: RMS of the output for inputs of RMS 1. */
-static void add_matrix(tensor_list *list, const char *name, tensor_shape shape, float gain)
+static void add_kind(tensor_list *list, recipe_kind kind, const char *name, tensor_shape shape, float gain)
 {
     assert(gain > 0);
-    add(list, name, list->plan->type, shape, 0, spread_of(shape, gain));
+    add(list, name, type_of(list, kind, shape.columns), shape, 0, spread_of(shape, gain));
+}
+
+static void add_matrix(tensor_list *list, const char *name, tensor_shape shape, float gain)
+{
+    add_kind(list, RECIPE_LARGE, name, shape, gain);
 }
 
 static void add_small(tensor_list *list, const char *name, tensor_shape shape, float gain)
 {
-    add(list, name, list->plan->small_type, shape, 0, spread_of(shape, gain));
+    add_kind(list, RECIPE_SMALL, name, shape, gain);
 }
 
 static void add_router(tensor_list *list, const char *name, tensor_shape shape)
@@ -142,7 +142,7 @@ static void add_hyper(tensor_list *list, const char *part, bool has_inject)
 static void add_delta_net(tensor_list *list)
 {
     const int64_t heads = RELEASED_STATE_V_HEADS, inner = RELEASED_STATE_INNER, channels = RELEASED_STATE_CHANNELS;
-    add_matrix(list, "attn_qkv.weight", (tensor_shape){E, channels, 0}, 2);
+    add_kind(list, RECIPE_QKV, "attn_qkv.weight", (tensor_shape){E, channels, 0}, 2);
     add_matrix(list, "attn_gate.weight", (tensor_shape){E, inner, 0}, 2);
     add(list, "ssm_conv1d.weight", GGML_TYPE_F32, (tensor_shape){RELEASED_CONVOLUTION, channels, 0}, 0, 1);
     /* The state keeps between 0.2 and 0.999 of itself from one token to the next: exp(a softplus(dt)). */
@@ -160,7 +160,7 @@ static void add_attention(tensor_list *list)
     const int64_t index = RELEASED_INDEX_DIM;
     add_matrix(list, "attn_q.weight", (tensor_shape){E, 2 * q, 0}, 2);
     add_matrix(list, "attn_k.weight", (tensor_shape){E, kv, 0}, 2);
-    add_matrix(list, "attn_v.weight", (tensor_shape){E, kv, 0}, 2);
+    add_kind(list, RECIPE_VALUES, "attn_v.weight", (tensor_shape){E, kv, 0}, 2);
     add_matrix(list, "attn_output.weight", (tensor_shape){q, E, 0}, 1);
     /* Scores spread by about 3: some tokens dominate, as in trained models. */
     add(list, "attn_q_norm.weight", GGML_TYPE_F32, (tensor_shape){RELEASED_HEAD_DIM, 0, 0}, 3, 0.5f);
@@ -187,16 +187,17 @@ static void add_experts(tensor_list *list)
     add_router(list, "ffn_gate_inp.weight", (tensor_shape){E, n, 0});
     add_matrix(list, "ffn_gate_exps.weight", (tensor_shape){E, width, n}, 2);
     add_matrix(list, "ffn_up_exps.weight", (tensor_shape){E, width, n}, 2);
-    add_matrix(list, "ffn_down_exps.weight", (tensor_shape){width, E, n}, 1);
+    add_kind(list, RECIPE_VALUES, "ffn_down_exps.weight", (tensor_shape){width, E, n}, 1);
     add_router(list, "ffn_gate_inp_shexp.weight", (tensor_shape){E, 0, 0});
     add_matrix(list, "ffn_gate_shexp.weight", (tensor_shape){E, shared, 0}, 2);
     add_matrix(list, "ffn_up_shexp.weight", (tensor_shape){E, shared, 0}, 2);
-    add_matrix(list, "ffn_down_shexp.weight", (tensor_shape){shared, E, 0}, 1);
+    add_kind(list, RECIPE_VALUES, "ffn_down_shexp.weight", (tensor_shape){shared, E, 0}, 1);
 }
 
 static void add_layer(tensor_list *list, uint32_t layer)
 {
     snprintf(list->prefix, sizeof list->prefix, "blk.%" PRIu32 ".", layer);
+    list->more_bits = recipe_has_more_bits(layer, list->plan->options.layers);
     add_hyper(list, "hc_attn", true);
     if ((layer + 1) % RELEASED_INTERVAL == 0)
         add_attention(list);
@@ -213,11 +214,11 @@ static void list_tensors(released_plan *plan)
     tensor_list list = {.plan = plan};
     const tensor_shape words = {E, plan->options.vocabulary, 0};
     const float unit = sqrtf(3); /* uniform in [-unit, unit] has RMS 1 */
-    add(&list, "token_embd.weight", plan->type, words, 0, unit);
-    add_matrix(&list, "output.weight", words, 4);
+    const tensor_shape ngrams = {RELEASED_NGRAM_DIM, plan->ngram_rows, 0};
+    add(&list, "token_embd.weight", type_of(&list, RECIPE_WORDS, E), words, 0, unit);
+    add_kind(&list, RECIPE_HEAD, "output.weight", words, 4);
     add_hyper(&list, "output_hc", false);
-    add(&list, "per_layer_token_embd.weight", plan->type, (tensor_shape){RELEASED_NGRAM_DIM, plan->ngram_rows, 0}, 0,
-        unit);
+    add(&list, "per_layer_token_embd.weight", type_of(&list, RECIPE_NGRAM, ngrams.columns), ngrams, 0, unit);
     for (uint32_t layer = 0; layer < plan->options.layers; layer++)
         add_layer(&list, layer);
 }
@@ -227,8 +228,6 @@ qsa_status released_plan_init(released_plan *plan, const qsa_random_model *optio
     *plan = (released_plan){0};
     ENGINE_TRY(check_options(options));
     plan->options = *options;
-    plan->type = type_of(options->type);
-    plan->small_type = ggml_is_quantized(plan->type) ? GGML_TYPE_BF16 : plan->type;
     choose_ngram_sizes(plan);
     plan->tensors = calloc((size_t)options->layers * TENSORS_PER_LAYER + TENSORS_BESIDE, sizeof *plan->tensors);
     if (!plan->tensors)

@@ -58,8 +58,6 @@ typedef struct released_tensor {
 
 typedef struct released_plan {
     qsa_random_model options;
-    enum ggml_type type;                        /* of the large matrices */
-    enum ggml_type small_type;                  /* of matrices that converters do not quantise */
     uint32_t ngram_sizes[RELEASED_NGRAM_HEADS]; /* rows of the n-gram table per head: distinct primes */
     uint32_t ngram_rows;
     released_tensor *tensors; /* in the order of the file */

@@ -5,6 +5,7 @@
 
 #include "support.h"
 
+#include "file/gguf_file.h"
 #include "make/released_metadata.h"
 #include "make/released_vocabulary.h"
 
@@ -434,28 +435,75 @@ static void whole_vocabulary_ends_where_the_released_one_does(void **state)
     released_plan_release(&plan);
 }
 
-static void every_type_is_that_of_the_large_matrices(void **state)
+#define T(type) GGML_TYPE_##type
+
+static void every_matrix_has_the_type_of_its_recipe(void **state)
 {
     (void)state;
     static const struct {
-        qsa_random_type type;
-        enum ggml_type large, small;
+        const char *name;
+        enum ggml_type large, values, more, head, ngram, small;
     } types[] = {
-        {QSA_RANDOM_Q8_0, GGML_TYPE_Q8_0, GGML_TYPE_BF16}, {QSA_RANDOM_Q4_0, GGML_TYPE_Q4_0, GGML_TYPE_BF16},
-        {QSA_RANDOM_BF16, GGML_TYPE_BF16, GGML_TYPE_BF16}, {QSA_RANDOM_F16, GGML_TYPE_F16, GGML_TYPE_F16},
-        {QSA_RANDOM_F32, GGML_TYPE_F32, GGML_TYPE_F32},
+        /* clang-format off */
+        {"q8_0", T(Q8_0), T(Q8_0), T(Q8_0), T(Q8_0), T(Q8_0), T(BF16)},
+        {"q4_0", T(Q4_0), T(Q4_0), T(Q4_0), T(Q4_0), T(Q4_0), T(BF16)},
+        {"bf16", T(BF16), T(BF16), T(BF16), T(BF16), T(BF16), T(BF16)},
+        {"f16", T(F16), T(F16), T(F16), T(F16), T(F16), T(F16)},
+        {"f32", T(F32), T(F32), T(F32), T(F32), T(F32), T(F32)},
+        {"q3_k_m", T(Q3_K), T(IQ4_NL), T(Q5_1), T(Q6_K), T(IQ4_NL), T(BF16)},
+        {"q4_k_m", T(Q4_K), T(Q5_1), T(Q8_0), T(Q6_K), T(IQ4_NL), T(BF16)},
+        {"q5_k_m", T(Q5_K), T(Q5_1), T(Q8_0), T(Q6_K), T(Q5_1), T(BF16)},
+        {"q6_k", T(Q6_K), T(Q8_0), T(Q8_0), T(Q6_K), T(Q8_0), T(BF16)},
+        {"iq4_xs", T(IQ4_XS), T(IQ4_NL), T(Q5_1), T(Q6_K), T(IQ4_NL), T(BF16)},
+        /* clang-format on */
     };
     assert_int_equal(COUNT(types), QSA_RANDOM_TYPE_COUNT);
     for (size_t i = 0; i < COUNT(types); i++) {
         qsa_random_model options = smallest();
         released_plan plan;
-        options.type = types[i].type;
+        options.type = (qsa_random_type)i;
+        assert_string_equal(qsa_random_type_name(options.type), types[i].name);
         assert_int_equal(released_plan_init(&plan, &options), QSA_OK);
-        assert_int_equal(find(&plan, "blk.3.ffn_down_exps.weight")->type, types[i].large);
+        assert_int_equal(find(&plan, "blk.3.ffn_gate_exps.weight")->type, types[i].large);
+        assert_int_equal(find(&plan, "blk.1.ffn_down_exps.weight")->type, types[i].values); /* rows of 640 */
+        assert_int_equal(find(&plan, "blk.3.ffn_down_exps.weight")->type, types[i].more);
+        assert_int_equal(find(&plan, "output.weight")->type, types[i].head);
+        assert_int_equal(find(&plan, "per_layer_token_embd.weight")->type, types[i].ngram); /* rows of 160 */
         assert_int_equal(find(&plan, "blk.3.hc_attn_up.weight")->type, types[i].small);
         assert_int_equal(find(&plan, "blk.3.attn_k_norm.weight")->type, GGML_TYPE_F32);
         released_plan_release(&plan);
     }
+}
+
+/* ffn_gate_exps of a layer has 62 whole blocks of 102 rows. */
+static void slow_types_repeat_their_first_blocks(void **state)
+{
+    (void)state;
+    enum { POOL = 16, BLOCKS = 62, ROWS = 102 };
+    char mixed[96];
+    snprintf(mixed, sizeof mixed, "%s/mixed.gguf", folder);
+    qsa_random_model options = smallest();
+    options.type = QSA_RANDOM_Q4_K_M;
+    assert_int_equal(qsa_random_model_write(mixed, &options, NULL, NULL), QSA_OK);
+    gguf_file *file;
+    assert_int_equal(gguf_file_open(mixed, &file), QSA_OK);
+    const gguf_file_tensor *tensor = gguf_file_find(file, "blk.3.ffn_gate_exps.weight");
+    const size_t bytes = ggml_row_size(tensor->type, tensor->dims[0]) * ROWS;
+    const char *data = tensor->data;
+    unsigned used = 0; /* the blocks of the pool that came again */
+    for (size_t b = 0; b < BLOCKS; b++) {
+        size_t first = 0;
+        while (memcmp(data + first * bytes, data + b * bytes, bytes) != 0)
+            first++;
+        assert_true(b < POOL ? first == b : first < POOL);
+        used |= b < POOL ? 0 : 1u << first;
+    }
+    assert_true((used & (used - 1)) != 0); /* not one block again and again */
+    gguf_file_close(file);
+    qsa_model *model;
+    assert_int_equal(qsa_model_open(mixed, NULL, &model), QSA_OK);
+    qsa_model_close(model);
+    unlink(mixed);
 }
 
 /* ---- refusals ---- */
@@ -622,7 +670,8 @@ int main(void)
         cmocka_unit_test(whole_shape_has_every_tensor),
         cmocka_unit_test(ngram_heads_are_different_primes),
         cmocka_unit_test(whole_vocabulary_ends_where_the_released_one_does),
-        cmocka_unit_test(every_type_is_that_of_the_large_matrices),
+        cmocka_unit_test(every_matrix_has_the_type_of_its_recipe),
+        cmocka_unit_test(slow_types_repeat_their_first_blocks),
         cmocka_unit_test(bad_options_are_refused_by_name),
         cmocka_unit_test(interrupted_writing_leaves_the_old_file),
         cmocka_unit_test(killed_writing_leaves_nothing),
