@@ -60,6 +60,36 @@ static void groups_are_cut_by_rank_and_never_by_rotary_position(void **state)
     world_batch_close(&batch);
 }
 
+/* Sections of every size: which pair turns with which coordinate is the oracle's. */
+static void unequal_sections_turn_each_pair_with_its_own_coordinate(void **state)
+{
+    (void)state;
+    enum { PAIRS = 6 };
+    qsa_config config = image_config();
+    qsa_triple triples[PROMPT];
+    image_triples(triples);
+    world_batch batch = world_batch_open(&config, PROMPT, 1);
+    for (uint32_t h = 0; h <= PAIRS; h++)
+        for (uint32_t w = 0; h + w <= PAIRS; w++) {
+            config.sections[0] = PAIRS - h - w;
+            config.sections[1] = h;
+            config.sections[2] = w;
+            qsa_cache *cache = world_create(&config);
+            const qsa_entry entry = {.seq = world_open(cache), .position = 0, .tokens = PROMPT, .triples = triples};
+            world_step(cache, &entry, 1, &batch, 0, (world_way){0}, NULL);
+            const oracle_shape shape = world_oracle_shape(&config);
+            oracle_run run;
+            oracle_open(&run, &shape, 0, 0, 0);
+            world_oracle_append(&run, &batch, 0, 0, PROMPT, triples);
+            for (uint32_t t = 0; t < PROMPT; t++)
+                if (!world_oracle_agrees(&run, (int)t, &batch, t, 0))
+                    fail_msg("sections %u, %u, %u: token %u differs", config.sections[0], h, w, t);
+            oracle_close(&run);
+            qsa_cache_destroy(cache);
+        }
+    world_batch_close(&batch);
+}
+
 /* Group 10 begins at rank 40, cell 37: its key turns with all three coordinates of that token, (3, 4, 20). */
 static void pooled_key_rotates_with_the_whole_triple_of_its_first_token(void **state)
 {
@@ -199,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_are_cut_by_rank_and_never_by_rotary_position),
+        cmocka_unit_test(unequal_sections_turn_each_pair_with_its_own_coordinate),
         cmocka_unit_test(pooled_key_rotates_with_the_whole_triple_of_its_first_token),
         cmocka_unit_test(padding_never_enters),
         cmocka_unit_test(groups_are_cut_from_the_anchor),

@@ -110,6 +110,33 @@ static void forks_share_chunks_until_one_writes(void **state)
     qsa_cache_destroy(cache);
 }
 
+/* A window of more than two chunks slides through six: the directory moves forward, and every token stays where the
+ * table says. */
+static void a_long_window_keeps_every_token(void **state)
+{
+    (void)state;
+    enum { WINDOW = 2 * QSA_CHUNK_TOKENS + 5 * QSA_PAGE_TOKENS, END = 6 * QSA_CHUNK_TOKENS + 777 };
+    const qsa_config config = config_of();
+    qsa_cache *cache = world_create(&config);
+    const qsa_seq seq = world_open(cache);
+    world_ok(qsa_seq_window(cache, seq, WINDOW));
+    qsa_triple *triples = test_alloc(WINDOW + STEP_TOKENS, sizeof *triples);
+    qsa_seq_info info = {0};
+    for (uint32_t n = 3000; info.frontier < END; n = n % STEP_TOKENS + 997) {
+        world_ok(append(cache, seq, n % STEP_TOKENS + 1, true));
+        world_ok(qsa_cache_check(cache));
+        world_ok(qsa_seq_query(cache, seq, &info));
+        assert_true(info.tokens <= WINDOW && info.pages <= WINDOW / QSA_PAGE_TOKENS + 2);
+        world_ok(qsa_seq_read_triples(cache, seq, (qsa_span){info.anchor, info.frontier}, triples));
+        for (uint64_t t = 0; t < info.tokens; t++)
+            if (triples[t].t != info.anchor + (int64_t)t)
+                fail_msg("token %lld has the place of token %d", (long long)info.anchor + (long long)t, triples[t].t);
+    }
+    world_ok(qsa_seq_verify_index(cache, seq));
+    free(triples);
+    qsa_cache_destroy(cache);
+}
+
 /* ---- restored ---- */
 
 static void restored_forks_share_chunks(void **state)
@@ -279,7 +306,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planned_tables_are_bounded),  cmocka_unit_test(forks_share_chunks_until_one_writes),
         cmocka_unit_test(restored_forks_share_chunks), cmocka_unit_test(without_chunks_nothing_changes),
-        cmocka_unit_test(chunks_never_run_out),
+        cmocka_unit_test(chunks_never_run_out),        cmocka_unit_test(a_long_window_keeps_every_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

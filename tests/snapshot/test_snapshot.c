@@ -92,6 +92,77 @@ static void shared_pages_stay_shared(void **state)
     qsa_cache_destroy(to);
 }
 
+/* Whichever of two that share pages is named first: an extent is the union of what they use. */
+static void an_evicted_or_shorter_fork_may_come_first(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t at, evicted;
+    } forks[] = {{100, 8}, {100, 60}, {100, 64}, {100, 72}, {70, 0}, {70, 12}, {130, 68}};
+    const qsa_config config = mini_config();
+    for (size_t i = 0; i < 2 * sizeof forks / sizeof *forks; i++) {
+        qsa_cache *from = mini_create(&config), *to = mini_create(&config);
+        qsa_seq parent, fork;
+        mini_ok(qsa_seq_open(from, &parent));
+        mini_feed(from, parent, 0, 130, 1, NULL);
+        mini_ok(qsa_seq_fork(from, parent, forks[i / 2].at, &fork));
+        mini_ok(qsa_seq_evict(from, fork, forks[i / 2].evicted));
+        const qsa_seq both[2] = {i % 2 ? parent : fork, i % 2 ? fork : parent};
+        mini_bytes bytes = save(from, both, 2);
+        qsa_snapshot snapshot = load(to, &bytes);
+        assert_int_equal(snapshot.tokens, 130); /* the parent's; the fork has none of its own */
+        for (int s = 0; s < 2; s++) {
+            assert_true(mini_digest(from, both[s]) == mini_digest(to, snapshot.sequences[s]));
+            mini_ok(qsa_seq_verify_index(to, snapshot.sequences[s]));
+        }
+        assert_true(qsa_cache_free_tokens(from) == qsa_cache_free_tokens(to));
+        mini_bytes again = save(to, snapshot.sequences, 2);
+        assert_int_equal(bytes.size, again.size);
+        assert_memory_equal(bytes.data, again.data, bytes.size);
+        qsa_snapshot_free(&snapshot);
+        mini_free(&bytes);
+        mini_free(&again);
+        qsa_cache_destroy(from);
+        qsa_cache_destroy(to);
+    }
+}
+
+/* Pages and sequences to spare: none, and one too few. */
+static void a_restore_fits_exactly(void **state)
+{
+    (void)state;
+    enum { PAGES = 3 };
+    qsa_config config = mini_config();
+    qsa_cache *from = mini_create(&config);
+    qsa_seq seqs[2];
+    for (int i = 0; i < 2; i++) {
+        mini_ok(qsa_seq_open(from, &seqs[i]));
+        mini_feed(from, seqs[i], 0, i == 0 ? 65 : 64, 1 + (uint64_t)i, NULL);
+    }
+    mini_bytes bytes = save(from, seqs, 2);
+    for (uint32_t spare = 0; spare < 4; spare++) {
+        config.capacity_tokens = (PAGES - spare % 2) * QSA_PAGE_TOKENS;
+        config.max_sequences = 2 - spare / 2;
+        qsa_cache *to = mini_create(&config);
+        if (spare == 0) {
+            qsa_snapshot snapshot = load(to, &bytes);
+            assert_int_equal(qsa_cache_free_tokens(to), 0);
+            for (int i = 0; i < 2; i++)
+                assert_true(mini_digest(from, seqs[i]) == mini_digest(to, snapshot.sequences[i]));
+            qsa_snapshot_free(&snapshot);
+        } else {
+            qsa_snapshot snapshot;
+            const qsa_reader reader = mini_reader(&bytes);
+            assert_int_equal(qsa_snapshot_read(to, 42, &reader, &snapshot), QSA_E_FULL);
+            assert_non_null(strstr(qsa_error_detail(), spare == 1 ? "3 pages, 2 are free" : "2 sequences, 1"));
+            assert_int_equal(qsa_cache_free_tokens(to), config.capacity_tokens);
+        }
+        qsa_cache_destroy(to);
+    }
+    mini_free(&bytes);
+    qsa_cache_destroy(from);
+}
+
 /* A live cache beside which damaged bytes are read. */
 typedef struct victim {
     qsa_cache *cache;
@@ -245,6 +316,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saved_loaded_saved_gives_the_same_bytes),
         cmocka_unit_test(shared_pages_stay_shared),
+        cmocka_unit_test(an_evicted_or_shorter_fork_may_come_first),
+        cmocka_unit_test(a_restore_fits_exactly),
         cmocka_unit_test(every_truncation_and_every_flipped_bit_is_refused),
         cmocka_unit_test(every_64_bit_field_set_to_hostile_values_is_refused),
         cmocka_unit_test(another_shape_or_model_is_refused_with_both_values),

@@ -106,6 +106,49 @@ static void closed_handles_stay_refused_after_many_reuses(void **state)
     close_fixture(&f);
 }
 
+/* Copy, re-packing evict and step with exactly the pages that they need, and with one fewer. */
+static void what_fits_exactly_fits(void **state)
+{
+    (void)state;
+    enum { N = 130, PAGES = 3 };
+    for (uint64_t pages = 2 * PAGES - 1; pages <= 2 * PAGES; pages++) {
+        const bool fits = pages == 2 * PAGES;
+        qsa_config config = world_mini();
+        config.capacity_tokens = pages * QSA_PAGE_TOKENS;
+        config.max_sequences = 2;
+        qsa_cache *cache = world_create(&config);
+        world_batch batch = world_batch_open(&config, N, 1);
+        qsa_seq seq = world_open(cache), other;
+        world_feed(cache, seq, 0, &batch, 0, N, 0, (world_way){0});
+        const uint64_t digest = world_digest(cache, seq);
+        if (fits) {
+            world_ok(qsa_seq_copy(cache, seq, &other));
+            assert_true(world_digest(cache, other) == digest);
+            assert_int_equal(qsa_cache_free_tokens(cache), 0);
+            world_ok(qsa_seq_close(cache, other));
+        } else {
+            world_refused(QSA_E_FULL, "copy needs 3 pages of 64 tokens, 2 are free", qsa_seq_copy(cache, seq, &other));
+        }
+        world_ok(qsa_cache_check(cache));
+        qsa_step *step;
+        const qsa_entry entry = {.seq = world_open(cache), .position = 0, .tokens = PAGES * QSA_PAGE_TOKENS};
+        if (fits)
+            world_ok(qsa_step_begin(cache, &entry, 1, &step));
+        else
+            world_refused(QSA_E_FULL, "3 pages of 64 tokens, 2 are free", qsa_step_begin(cache, &entry, 1, &step));
+        if (fits)
+            qsa_step_abort(step);
+        assert_int_equal(qsa_cache_free_tokens(cache), (pages - PAGES) * QSA_PAGE_TOKENS);
+        if (fits)
+            world_ok(qsa_seq_evict(cache, seq, 1)); /* 129 tokens from the start of a page: 3 pages */
+        else
+            world_refused(QSA_E_FULL, "evict needs 3 pages", qsa_seq_evict(cache, seq, 1));
+        world_ok(qsa_cache_check(cache));
+        qsa_cache_destroy(cache);
+        world_batch_close(&batch);
+    }
+}
+
 static void handles_of_another_cache_are_refused(void **state)
 {
     (void)state;
@@ -453,6 +496,7 @@ int main(void)
         cmocka_unit_test(open_sequence_is_empty_and_unplaced),
         cmocka_unit_test(closed_handles_stay_refused),
         cmocka_unit_test(closed_handles_stay_refused_after_many_reuses),
+        cmocka_unit_test(what_fits_exactly_fits),
         cmocka_unit_test(handles_of_another_cache_are_refused),
         cmocka_unit_test(triples_are_read_at_both_ends),
         cmocka_unit_test(rewind_to_any_token_goes_on_as_if_never_fed),

@@ -1,6 +1,7 @@
 /* A step: what it refuses, in which order it must go, and that whatever fails or is dropped never happened. */
 #include "world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,18 @@ static void begin_refuses_sequences_that_are_none(void **state)
     begin_refused(&f, &entry, 1, QSA_E_SEQUENCE, "not open");
     qsa_entry twice[] = {{.seq = f.a, .position = 110, .tokens = 1}, {.seq = f.a, .position = 111, .tokens = 1}};
     begin_refused(&f, twice, 2, QSA_E_SEQUENCE, "entry 1: sequence 0 is already in this step");
+    const qsa_seq third = world_open(f.cache);
+    const qsa_entry named[] = {{f.a, 110, 1, NULL}, {f.b, 70, 1, NULL}, {after, 0, 1, NULL}, {third, 9, 1, NULL}};
+    for (uint32_t later = 1; later < 4; later++) /* of four entries the last names one of the others */
+        for (uint32_t earlier = 0; earlier < later; earlier++) {
+            qsa_entry entries[4];
+            memcpy(entries, named, sizeof entries);
+            entries[later].seq = named[earlier].seq;
+            char words[64];
+            snprintf(words, sizeof words, "entry %u: sequence %u is already in this step", later,
+                     named[earlier].seq.slot);
+            begin_refused(&f, entries, 4, QSA_E_SEQUENCE, words);
+        }
     close_fixture(&f);
 }
 
