@@ -36,8 +36,6 @@ qsa_status qsa_run_classify(const int64_t *positions, const uint8_t *is_token, s
         if (!is_padding(is_token, i))
             return qsa_fail(QSA_E_HOLE, "entry %zu: a token after padding inside the run; expected position %" PRId64,
                             i, run.frontier);
-    if (run.tokens == 0)
-        run.padding = n;
     *out_run = run;
     return QSA_OK;
 }

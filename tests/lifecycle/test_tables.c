@@ -224,6 +224,56 @@ static void without_chunks_nothing_changes(void **state)
     qsa_cache_destroy(cache);
 }
 
+/* A fork that writes needs a copy of the chunk that it shares. */
+static void a_shared_chunk_is_counted_before_it_is_copied(void **state)
+{
+    (void)state;
+    const qsa_config config = config_of();
+    qsa_cache *cache = world_create(&config);
+    const qsa_seq run = run_of(cache, 3 * QSA_PAGE_TOKENS);
+    qsa_seq fork;
+    world_ok(qsa_seq_fork(cache, run, 3 * QSA_PAGE_TOKENS, &fork));
+    const uint32_t free = cache->n_free_chunks, used = used_chunks(cache);
+    leave_free(cache, used, 0);
+    world_refused(QSA_E_FULL, "needs 1 chunks of page tables, 0 of", append(cache, fork, 1, true));
+    world_ok(qsa_cache_check(cache));
+    leave_free(cache, used, 1);
+    world_ok(append(cache, fork, 1, true));
+    world_ok(qsa_cache_check(cache));
+    leave_free(cache, used_chunks(cache), free - 1);
+    qsa_cache_destroy(cache);
+}
+
+/* The third of three sequences finds no chunk: the first two are not there either. */
+static void a_restore_that_ends_in_the_middle_leaves_nothing(void **state)
+{
+    (void)state;
+    const qsa_config config = config_of();
+    qsa_cache *from = world_create(&config), *to = world_create(&config);
+    qsa_seq seqs[3];
+    for (int i = 0; i < 3; i++)
+        seqs[i] = run_of(from, 100);
+    mini_bytes bytes = {0};
+    const qsa_writer writer = mini_writer(&bytes);
+    world_ok(qsa_snapshot_write(from, seqs, 3, NULL, 0, 0, &writer));
+    const uint32_t free = to->n_free_chunks;
+    for (uint32_t left = 0; left < 3; left++) {
+        qsa_snapshot back;
+        const qsa_reader reader = mini_reader(&bytes);
+        leave_free(to, 0, left);
+        world_refused(QSA_E_FULL, "chunks of page tables", qsa_snapshot_read(to, 0, &reader, &back));
+        assert_int_equal(qsa_cache_free_tokens(to), config.capacity_tokens);
+        assert_int_equal(to->n_free_chunks, left);
+        for (uint32_t slot = 0; slot < SEQUENCES; slot++)
+            assert_false(to->sequences[slot].open);
+        world_ok(qsa_cache_check(to));
+    }
+    leave_free(to, 0, free);
+    mini_free(&bytes);
+    qsa_cache_destroy(from);
+    qsa_cache_destroy(to);
+}
+
 /* ---- at random ---- */
 
 typedef struct lives {
@@ -304,9 +354,14 @@ static void chunks_never_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planned_tables_are_bounded),  cmocka_unit_test(forks_share_chunks_until_one_writes),
-        cmocka_unit_test(restored_forks_share_chunks), cmocka_unit_test(without_chunks_nothing_changes),
-        cmocka_unit_test(chunks_never_run_out),        cmocka_unit_test(a_long_window_keeps_every_token),
+        cmocka_unit_test(planned_tables_are_bounded),
+        cmocka_unit_test(forks_share_chunks_until_one_writes),
+        cmocka_unit_test(restored_forks_share_chunks),
+        cmocka_unit_test(without_chunks_nothing_changes),
+        cmocka_unit_test(chunks_never_run_out),
+        cmocka_unit_test(a_long_window_keeps_every_token),
+        cmocka_unit_test(a_shared_chunk_is_counted_before_it_is_copied),
+        cmocka_unit_test(a_restore_that_ends_in_the_middle_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,6 +127,52 @@ static void an_evicted_or_shorter_fork_may_come_first(void **state)
     }
 }
 
+/* A run that begins anywhere in its first page, alone: groups of two, four and eight tokens. */
+static void a_run_that_begins_within_a_page_comes_back(void **state)
+{
+    (void)state;
+    for (uint32_t ratio = 1; ratio <= 8; ratio *= 2)
+        for (int64_t evicted = 0; evicted <= 72; evicted += ratio) {
+            qsa_config config = mini_config();
+            config.ratio = ratio;
+            config.kv_heads = 2;
+            qsa_cache *from = mini_create(&config), *to = mini_create(&config);
+            qsa_seq seq;
+            mini_ok(qsa_seq_open(from, &seq));
+            mini_feed(from, seq, 0, 131, 1, NULL);
+            mini_ok(qsa_seq_evict(from, seq, evicted));
+            mini_bytes bytes = save(from, &seq, 1);
+            qsa_snapshot snapshot = load(to, &bytes);
+            assert_int_equal(snapshot.tokens, 131 - evicted);
+            assert_true(mini_digest(from, seq) == mini_digest(to, snapshot.sequences[0]));
+            qsa_snapshot_free(&snapshot);
+            mini_free(&bytes);
+            qsa_cache_destroy(from);
+            qsa_cache_destroy(to);
+        }
+}
+
+static void host_sections_have_their_own_tags(void **state)
+{
+    (void)state;
+    const qsa_config config = mini_config();
+    qsa_cache *cache = mini_create(&config);
+    qsa_seq seq;
+    mini_ok(qsa_seq_open(cache, &seq));
+    mini_bytes bytes = {0};
+    const qsa_writer writer = mini_writer(&bytes);
+    for (uint32_t twin = 0; twin < 3; twin++) {
+        qsa_section sections[4] = {{0, "a", 1}, {1, "b", 1}, {2, "c", 1}, {twin, "d", 1}};
+        assert_int_equal(qsa_snapshot_write(cache, &seq, 1, sections, 4, 42, &writer), QSA_E_ARGUMENT);
+        assert_non_null(strstr(qsa_error_detail(), "and 3 have one tag"));
+        sections[3] = (qsa_section){3, NULL, 1};
+        assert_int_equal(qsa_snapshot_write(cache, &seq, 1, sections, 4, 42, &writer), QSA_E_ARGUMENT);
+    }
+    assert_int_equal(bytes.size, 0);
+    mini_free(&bytes);
+    qsa_cache_destroy(cache);
+}
+
 /* Pages and sequences to spare: none, and one too few. */
 static void a_restore_fits_exactly(void **state)
 {
@@ -258,6 +304,13 @@ static void another_shape_or_model_is_refused_with_both_values(void **state)
     assert_int_equal(qsa_snapshot_read(cache, 42, &reader, &snapshot), QSA_E_UNSUPPORTED);
     assert_string_equal(qsa_error_detail(), "snapshot: kv_type is bf16 in the file, f32 here");
     qsa_cache_destroy(cache);
+    config = mini_config();
+    config.profile = QSA_PROFILE_F32;
+    cache = mini_create(&config);
+    reader = mini_reader(&bytes);
+    assert_int_equal(qsa_snapshot_read(cache, 42, &reader, &snapshot), QSA_E_UNSUPPORTED);
+    assert_string_equal(qsa_error_detail(), "snapshot: profile is bf16 in the file, f32 here");
+    qsa_cache_destroy(cache);
     mini_free(&bytes);
 }
 
@@ -317,6 +370,8 @@ int main(void)
         cmocka_unit_test(saved_loaded_saved_gives_the_same_bytes),
         cmocka_unit_test(shared_pages_stay_shared),
         cmocka_unit_test(an_evicted_or_shorter_fork_may_come_first),
+        cmocka_unit_test(a_run_that_begins_within_a_page_comes_back),
+        cmocka_unit_test(host_sections_have_their_own_tags),
         cmocka_unit_test(a_restore_fits_exactly),
         cmocka_unit_test(every_truncation_and_every_flipped_bit_is_refused),
         cmocka_unit_test(every_64_bit_field_set_to_hostile_values_is_refused),

@@ -3,6 +3,7 @@
 #include "parts.h"
 #include "support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,6 +128,13 @@ static void parts_of_different_length_are_refused_by_name(void **state)
             refused(&d, QSA_E_FORMAT, parts[i].name);
             clear(&d);
         }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the rows are right, the bytes are not */
+        desk d = lay_out(TOKENS);
+        part p = parts_get(d.bytes.data, d.bytes.size, parts[i].tag, 1);
+        put_u64(&d, p.head_at + 16, p.size - 1);
+        refused(&d, QSA_E_FORMAT, "bytes, expected");
+        clear(&d);
+    }
     for (uint64_t rows = 0; rows < 20; rows += rows == 7 ? 2 : 1) {
         desk d = lay_out(TOKENS);
         resize_part(&d, "TRIP", 0, rows);
@@ -254,7 +262,7 @@ static void tables_and_extents_that_are_not_canonical_are_refused(void **state)
     part p = parts_get(d.bytes.data, d.bytes.size, "TABL", 0);
     put_u32(&d, p.data_at, 1);
     put_u32(&d, p.data_at + 4, 0);
-    refused(&d, QSA_E_FORMAT, "page tables");
+    refused(&d, QSA_E_FORMAT, "entry 0 is extent 1, expected at most 0");
     put_u32(&d, p.data_at, 0);
     put_u32(&d, p.data_at + 4, UINT32_MAX);
     refused(&d, QSA_E_FORMAT, "page tables");
@@ -268,8 +276,16 @@ static void tables_and_extents_that_are_not_canonical_are_refused(void **state)
     put_u32(&d, p.data_at + 28, UINT32_MAX);
     refused(&d, QSA_E_FORMAT, "extents");
     put_u32(&d, p.data_at + 28, 8);
+    resize_part(&d, "EXTS", 0, 5); /* more than the table has entries */
+    refused(&d, QSA_E_FORMAT, "extents: impossible number");
+    clear(&d);
+    d = lay_out(200);
+    qsa_seq both[2] = {d.seq};
+    mini_ok(qsa_seq_fork(d.cache, d.seq, 200, &both[1])); /* eight entries, four extents */
+    mini_free(&d.bytes);
+    d.bytes = saved(d.cache, both, 2);
     resize_part(&d, "EXTS", 0, 5);
-    refused(&d, QSA_E_FORMAT, "extents");
+    refused(&d, QSA_E_FORMAT, "extents: 5, the page tables name 4");
     clear(&d);
     d = lay_out(200);
     resize_part(&d, "EXTS", 0, 3);
@@ -280,6 +296,119 @@ static void tables_and_extents_that_are_not_canonical_are_refused(void **state)
 }
 
 /* ---- values ---- */
+
+/* Every coordinate of every token, just within the limit and just beyond. */
+static void triples_are_within_2_to_the_24(void **state)
+{
+    (void)state;
+    desk d = lay_out(70); /* two pages */
+    const part p = parts_get(d.bytes.data, d.bytes.size, "TRIP", 0);
+    for (size_t at = 0; at < p.size; at += 4)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            int32_t saved;
+            memcpy(&saved, d.bytes.data + p.data_at + at, 4);
+            put_u32(&d, p.data_at + at, (uint32_t)(sign * ((1 << 24) + 1)));
+            refused(&d, QSA_E_FORMAT, "rotary triples: a coordinate is beyond 2^24");
+            put_u32(&d, p.data_at + at, (uint32_t)(sign * (1 << 24)));
+            parts_seal(d.bytes.data, d.bytes.size);
+            qsa_snapshot snapshot;
+            qsa_reader reader = mini_reader(&d.bytes);
+            mini_ok(qsa_snapshot_read(d.cache, MODEL, &reader, &snapshot));
+            mini_ok(qsa_seq_close(d.cache, snapshot.sequences[0]));
+            qsa_snapshot_free(&snapshot);
+            put_u32(&d, p.data_at + at, (uint32_t)saved);
+        }
+    clear(&d);
+}
+
+/* Stored numbers by type: the largest that a step can have stored, and the next. */
+static void each_type_has_its_largest_value(void **state)
+{
+    (void)state;
+    static const struct {
+        qsa_kv_type type;
+        size_t bytes;
+        uint32_t largest;
+    } types[] = {{QSA_KV_F32, 4, 0x5c000000}, {QSA_KV_BF16, 2, 0x5c00}, {QSA_KV_F16, 2, 0x7bff}};
+    for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++) {
+        qsa_config config = mini_config();
+        config.kv_type = types[i / 2].type;
+        desk d = lay_out_of(&config, TOKENS);
+        const part p = parts_get(d.bytes.data, d.bytes.size, i % 2 ? "K   " : "V   ", 1);
+        for (size_t at = 0; at < p.size; at += types[i / 2].bytes) {
+            uint32_t bits = types[i / 2].largest + 1, saved;
+            memcpy(&saved, d.bytes.data + p.data_at + at, types[i / 2].bytes);
+            memcpy(d.bytes.data + p.data_at + at, &bits, types[i / 2].bytes);
+            refused(&d, QSA_E_FORMAT, "not finite or beyond 2^57");
+            memcpy(d.bytes.data + p.data_at + at, &saved, types[i / 2].bytes);
+        }
+        memcpy(d.bytes.data + p.data_at, &types[i / 2].largest, types[i / 2].bytes);
+        parts_seal(d.bytes.data, d.bytes.size);
+        qsa_snapshot snapshot;
+        qsa_reader reader = mini_reader(&d.bytes);
+        mini_ok(qsa_snapshot_read(d.cache, MODEL, &reader, &snapshot));
+        qsa_snapshot_free(&snapshot);
+        clear(&d);
+    }
+}
+
+/* A reader that does not trust the writer finds a pooled key that differs in any one element. */
+static void a_pooled_key_that_differs_anywhere_is_found(void **state)
+{
+    (void)state;
+    desk d = lay_out(TOKENS);
+    for (uint32_t layer = 0; layer < 3; layer++) {
+        const part p = parts_get(d.bytes.data, d.bytes.size, "POOL", layer);
+        for (size_t at = 0; at < p.size; at += 2) {
+            char words[64];
+            snprintf(words, sizeof words, "layer %u, group %zu: pooled key differs", layer, at / (p.size / 2));
+            d.bytes.data[p.data_at + at] ^= 1; /* the last bit of a bf16 */
+            parts_seal(d.bytes.data, d.bytes.size);
+            qsa_snapshot snapshot;
+            qsa_reader reader = mini_reader(&d.bytes);
+            mini_ok(qsa_snapshot_read(d.cache, MODEL, &reader, &snapshot));
+            assert_int_equal(qsa_seq_verify_index(d.cache, snapshot.sequences[0]), QSA_E_FORMAT);
+            assert_non_null(strstr(qsa_error_detail(), words));
+            mini_ok(qsa_seq_close(d.cache, snapshot.sequences[0]));
+            qsa_snapshot_free(&snapshot);
+            d.bytes.data[p.data_at + at] ^= 1;
+        }
+    }
+    clear(&d);
+}
+
+/* A section of another snapshot is whole and right for its place; only the checksum of the whole tells. */
+static void a_section_of_another_snapshot_is_refused(void **state)
+{
+    (void)state;
+    desk d = lay_out(TOKENS), other = lay_out(TOKENS);
+    mini_free(&other.bytes);
+    mini_ok(qsa_seq_rewind(other.cache, other.seq, 0));
+    mini_feed(other.cache, other.seq, 0, TOKENS, 9, NULL);
+    other.bytes = saved(other.cache, &other.seq, 1);
+    assert_int_equal(d.bytes.size, other.bytes.size);
+    part all[PARTS_MAX];
+    const size_t n = parts_find(d.bytes.data, d.bytes.size, all);
+    int differ = 0;
+    for (size_t i = 0; i < n; i++) {
+        const size_t size = all[i].data_at + all[i].size + PARTS_HASH_BYTES - all[i].head_at;
+        uint8_t *here = d.bytes.data + all[i].head_at, *kept = test_alloc(size, 1);
+        memcpy(kept, here, size);
+        memcpy(here, other.bytes.data + all[i].head_at, size);
+        if (memcmp(kept, here, size) != 0) {
+            qsa_snapshot snapshot;
+            qsa_reader reader = mini_reader(&d.bytes);
+            assert_int_equal(qsa_snapshot_read(d.cache, MODEL, &reader, &snapshot), QSA_E_FORMAT);
+            assert_non_null(strstr(qsa_error_detail(), "checksum of the whole does not match"));
+            differ++;
+        }
+        memcpy(here, kept, size);
+        free(kept);
+    }
+    assert_true(differ > 12); /* tensors of three layers, and the end */
+    clear(&d);
+    clear(&other);
+}
 
 static void values_that_no_step_could_have_stored_are_refused(void **state)
 {
@@ -412,6 +541,10 @@ int main(void)
         cmocka_unit_test(sequences_that_are_no_run_are_refused),
         cmocka_unit_test(a_page_named_twice_in_one_sequence_is_refused),
         cmocka_unit_test(tables_and_extents_that_are_not_canonical_are_refused),
+        cmocka_unit_test(triples_are_within_2_to_the_24),
+        cmocka_unit_test(each_type_has_its_largest_value),
+        cmocka_unit_test(a_pooled_key_that_differs_anywhere_is_found),
+        cmocka_unit_test(a_section_of_another_snapshot_is_refused),
         cmocka_unit_test(values_that_no_step_could_have_stored_are_refused),
         cmocka_unit_test(another_version_is_refused_with_both_values),
         cmocka_unit_test(another_shape_is_refused_field_by_field),

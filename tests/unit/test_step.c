@@ -165,7 +165,9 @@ static void begin_refuses_positions_and_triples_out_of_range(void **state)
     qsa_triple triples[] = {{0, 0, 0}, {0, -(1 << 24) - 1, 0}};
     entry.triples = triples;
     begin_refused(&f, &entry, 1, QSA_E_LIMIT, "entry 0, token 1: rotary coordinate h = -16777217");
-    triples[1].h = -(1 << 24);
+    triples[1] = (qsa_triple){(1 << 24) + 1, 0, 0};
+    begin_refused(&f, &entry, 1, QSA_E_LIMIT, "entry 0, token 1: rotary coordinate t = 16777217");
+    triples[1] = (qsa_triple){1 << 24, -(1 << 24), 1 << 24};
     entry.position = QSA_MAX_POSITION - 1; /* the position itself may be anything */
     world_step(f.cache, &entry, 1, &f.batch, 0, (world_way){0}, NULL);
     qsa_seq_info info;
@@ -259,6 +261,15 @@ static void layers_come_once_each_in_any_order(void **state)
     world_refused(QSA_E_ARGUMENT, "NULL", qsa_step_layer(step, 2, NULL, &out));
     world_refused(QSA_E_ARGUMENT, "NULL", qsa_step_layer(step, 2, &tensors, NULL));
     world_refused(QSA_E_ARGUMENT, "has no data", qsa_step_layer(step, 2, &none, &out));
+    for (int missing = 0; missing < WORLD_INPUTS; missing++) {
+        static const char *const said[] = {"q has no", "k has no", "v has no", "index_q has no", "raw_key has no"};
+        qsa_tensors some = tensors;
+        qsa_strided *all[] = {&some.q, &some.k, &some.v, &some.index_q, &some.raw_key};
+        all[missing]->data = NULL;
+        world_refused(QSA_E_ARGUMENT, said[missing], qsa_layer_begin(step, 2, &some, &out));
+        if (missing != WORLD_Q && missing != WORLD_INDEX_Q) /* those two are not read without output */
+            world_refused(QSA_E_ARGUMENT, said[missing], qsa_layer_begin(step, 2, &some, &(qsa_output){NULL, 0, 0}));
+    }
     world_ok(qsa_step_layer(step, 2, &tensors, &out));
     world_ok(qsa_step_selection(step, 4, groups, &n));
     world_refused(QSA_E_ARGUMENT, "token 5 of 5", qsa_step_selection(step, 5, groups, &n));
@@ -275,6 +286,33 @@ static void layers_come_once_each_in_any_order(void **state)
     qsa_step_abort(step); /* gone already: does nothing */
     qsa_step_abort(NULL);
     unchanged(&f, &before);
+    close_fixture(&f);
+}
+
+static void every_layer_is_needed(void **state)
+{
+    (void)state;
+    fixture f = open_fixture();
+    const seen before = look(&f);
+    const qsa_entry entry = {.seq = f.a, .position = 110, .tokens = 5};
+    for (uint32_t missing = 0; missing < 3; missing++)
+        for (int begun = 0; begun < 2; begun++) { /* it never began, or did not end */
+            qsa_step *step;
+            char words[64];
+            world_ok(qsa_step_begin(f.cache, &entry, 1, &step));
+            for (uint32_t i = 1; i <= 3; i++) { /* the missing one last */
+                const uint32_t layer = (missing + i) % 3;
+                const qsa_tensors tensors = world_tensors(&f.batch, 0, layer);
+                const qsa_output out = world_output(&f.batch, 0, layer);
+                if (layer != missing)
+                    world_ok(qsa_step_layer(step, layer, &tensors, &out));
+                else if (begun)
+                    world_ok(qsa_layer_begin(step, layer, &tensors, &out));
+            }
+            snprintf(words, sizeof words, "layer %u is missing or unfinished", missing);
+            world_refused(QSA_E_ORDER, words, qsa_step_commit(step, NULL));
+            unchanged(&f, &before);
+        }
     close_fixture(&f);
 }
 
@@ -438,6 +476,7 @@ int main(void)
         cmocka_unit_test(full_cache_is_said_before_anything_happens),
         cmocka_unit_test(verbs_are_busy_during_a_step),
         cmocka_unit_test(layers_come_once_each_in_any_order),
+        cmocka_unit_test(every_layer_is_needed),
         cmocka_unit_test(phases_come_in_order_and_in_the_same_parts),
         cmocka_unit_test(most_parts_are_legal_whatever_was_planned),
         cmocka_unit_test(keep_counts_keep_the_first_tokens),

@@ -87,6 +87,11 @@ static void refused_input_is_named_the_same_by_any_threads(void **state)
         uint32_t groups[2], n;
         world_refused(QSA_E_NONFINITE, expected, qsa_step_selection(step, 0, groups, &n));
         world_refused(QSA_E_NONFINITE, expected, qsa_step_commit(step, NULL));
+        world_ok(qsa_step_begin(cache, &entry, 1, &step));
+        const qsa_tensors tensors = world_tensors(&batch, 0, 1);
+        const qsa_output out = world_output(&batch, 0, 1);
+        world_refused(QSA_E_NONFINITE, expected, qsa_threads_layer(threads, step, 1, &tensors, &out));
+        qsa_step_abort(step);
         *low = saved[0];
         *high = saved[1];
     }
