@@ -32,10 +32,9 @@ uint32_t gguf_file_shards(const gguf_file *file);
 uint64_t gguf_file_bytes(const gguf_file *file);   /* of all shards */
 const char *gguf_file_name(const gguf_file *file); /* the path of the first shard, as given */
 
-/* A fingerprint: XXH3 over each shard's length, keys and tensor infos, and over tensor data: a tensor of at most 16 KiB
- * in full, a larger one sampled in four evenly spaced pieces of 4 KiB, the first and last bytes included. Its cost does
- * not grow with the size of the tensors. Files that differ only between the samples have the same digest. */
-uint64_t gguf_file_digest(const gguf_file *file);
+/* A fingerprint: XXH3 of every byte of all shards. A file is read once, at the speed of the disk; from then on the
+ * user's cache folder has its digest beside its inode, length and times. Errors: QSA_E_IO, QSA_E_MEMORY. */
+qsa_status gguf_file_digest(const gguf_file *file, uint64_t *out_digest);
 
 /* ---- tensors ---- */
 

@@ -52,13 +52,15 @@ static qsa_status map_file(gguf_shard *shard, const char *path)
     ENGINE_TRY(open_regular(path, &fd, &bytes));
     void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     int error = errno;
-    close(fd);
-    if (data == MAP_FAILED)
+    if (data == MAP_FAILED) {
+        close(fd);
         return engine_fail(error == ENOMEM ? QSA_E_MEMORY : QSA_E_IO, "%s: cannot be mapped: %s", path,
                            strerror(error));
+    }
     shard->data = data;
     shard->bytes = bytes;
     shard->mapped = true;
+    shard->descriptor = fd;
     return QSA_OK;
 }
 
@@ -111,8 +113,10 @@ qsa_status gguf_shard_open_memory(gguf_shard *shard, const char *name, const voi
 void gguf_shard_close(gguf_shard *shard)
 {
     gguf_head_free(&shard->head);
-    if (shard->mapped)
+    if (shard->mapped) {
         munmap((void *)shard->data, shard->bytes);
+        close(shard->descriptor);
+    }
     free(shard->name);
     *shard = (gguf_shard){0};
 }

@@ -3,6 +3,7 @@
 #ifndef QSA_ENGINE_GGUF_SHARD_H
 #define QSA_ENGINE_GGUF_SHARD_H
 
+#include "file/digest_cache.h"
 #include "file/gguf_head.h"
 
 #include <qsa/status.h>
@@ -12,8 +13,12 @@ typedef struct gguf_shard {
     char *name;          /* path, or the name given for memory */
     const uint8_t *data; /* the whole file */
     size_t bytes;
-    bool mapped; /* we must unmap data */
+    bool mapped;    /* data is a mapping of the open file `descriptor`; both are ours */
+    int descriptor; /* undefined if not mapped */
     gguf_head head;
+    bool has_digest; /* owned by gguf_digest.c: the digest of the file when it had that key */
+    digest_key digest_key;
+    uint64_t digest;
 } gguf_shard;
 
 struct gguf_file {

@@ -352,9 +352,10 @@ qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *
 
 /* Writes a session as a snapshot file: libqsa's sections, the token ids, the recurrent states with the session's
  * checkpoints, and the state of the sampler's random numbers (sampler NULL: none). The file appears under its name when
- * it is whole, in place of an old one; killed at any moment, the old file is as it was. The model is named by a
- * fingerprint: XXH3 of its metadata, its tensor directory, all bytes of tensors up to 16 KiB and four times 4 KiB of
- * larger ones, and of how the weights were loaded. Errors: QSA_E_IO. */
+ * it is whole, in place of an old one; killed at any moment, the old file is as it was. The model is named by the
+ * XXH3 of every byte of its files, and by how the weights were loaded. The first save or load of a model file reads all
+ * of it; its digest is then kept in the cache folder ($XDG_CACHE_HOME/qsa, else ~/.cache/qsa), where an edited file is
+ * not mistaken for it. Errors: QSA_E_IO. */
 qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampler, const char *path);
 
 /* Opens a session as it was saved. It continues bit for bit as if it had never been away, with other threads and chunk

@@ -5,10 +5,10 @@
 #include "make/ledger.h"
 #include "make/quoter.h"
 
+#include "base/cache_folder.h"
 #include "base/error.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <qsa_engine.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,51 +22,13 @@ static const char *const TYPE_NAMES[QUOTER_TYPE_COUNT] = {
     [QUOTER_Q4_K] = "q4_k", [QUOTER_Q6_K] = "q6_k",
 };
 
-/* By the XDG base directory specification: a relative XDG_CACHE_HOME is ignored. */
-static qsa_status find_cache(const char **out_root, const char **out_below)
-{
-    const char *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    if (cache && cache[0] == '/') {
-        *out_root = cache;
-        *out_below = "/qsa";
-        return QSA_OK;
-    }
-    if (!home || !home[0])
-        return engine_fail(QSA_E_IO, "no cache folder: neither XDG_CACHE_HOME nor HOME is set");
-    *out_root = home;
-    *out_below = "/.cache/qsa";
-    return QSA_OK;
-}
-
 /* The path of the demo model for this version and these options. The caller frees it. */
 static qsa_status make_path(const quoter_options *options, char **out_path)
 {
     assert((unsigned)options->type < QUOTER_TYPE_COUNT);
-    const char *root = "", *below = "";
-    ENGINE_TRY(find_cache(&root, &below));
-    size_t room = strlen(root) + strlen(below) + 64;
-    char *path = malloc(room);
-    if (!path)
-        return engine_fail(QSA_E_MEMORY, "no memory for a path");
-    snprintf(path, room, "%s%s/quoter-%d-%s.gguf", root, below, (int)QUOTER_VERSION, TYPE_NAMES[options->type]);
-    *out_path = path;
-    return QSA_OK;
-}
-
-/* Creates the missing folders above a file. */
-static qsa_status make_folders(char *path)
-{
-    assert(path[0] == '/');
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        int failed = mkdir(path, 0755) != 0 && errno != EEXIST;
-        qsa_status status = failed ? engine_fail(QSA_E_IO, "cannot create %s: %s", path, strerror(errno)) : QSA_OK;
-        *slash = '/';
-        if (status != QSA_OK)
-            return status;
-    }
-    return QSA_OK;
+    char name[64];
+    snprintf(name, sizeof name, "quoter-%d-%s.gguf", (int)QUOTER_VERSION, TYPE_NAMES[options->type]);
+    return cache_folder_path(name, out_path);
 }
 
 /* Whether the file exists and has the right hash. A damaged one (full disk, power failure) is written again. */
@@ -101,7 +63,7 @@ qsa_status qsa_demo_model(void (*announce)(void *user, const char *path), void *
     if (!is_intact(path)) {
         if (announce)
             announce(user, path);
-        status = make_folders(path);
+        status = cache_folder_make(path);
         if (status == QSA_OK)
             status = quoter_write(path, &options);
     }

@@ -22,9 +22,12 @@ static uint64_t saved_floats(const qsa_context *c, uint64_t has_logits)
 }
 
 /* The same file with weights dequantised to f32 computes different states, so it has a different digest. */
-static uint64_t digest_of(const qsa_model *model)
+static qsa_status digest_of(const qsa_model *model, uint64_t *out_digest)
 {
-    return gguf_file_digest(model->file) + (uint64_t)model->storage;
+    uint64_t digest = 0;
+    ENGINE_TRY(gguf_file_digest(model->file, &digest));
+    *out_digest = digest + (uint64_t)model->storage;
+    return QSA_OK;
 }
 
 /* ---- save ---- */
@@ -44,6 +47,8 @@ qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampl
     ENGINE_TRY(context_idle(c));
     const session_places *places = &session->places;
     assert(places->n <= MAX_CHECKPOINTS + 1); /* what sections[] has room for, and the loader accepts */
+    uint64_t digest = 0;
+    ENGINE_TRY(digest_of(c->model, &digest));
     const saved_head head = {SAVED_VERSION, places->n, session->anchor, session->fed, sampler != NULL};
     const uint64_t random = sampler == NULL ? 0 : qsa_sampler_state(sampler);
     qsa_section sections[4 + MAX_CHECKPOINTS + 2];
@@ -55,7 +60,7 @@ qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampl
         sections[n++] = section_of_state(c, i + 1, places->at[i]);
     if (sampler != NULL)
         sections[n++] = (qsa_section){SAVED_TAG_SAMPLER, &random, sizeof random};
-    ENGINE_TRY_LIBRARY(qsa_snapshot_save(c->cache, &session->seq, 1, sections, n, digest_of(c->model), path));
+    ENGINE_TRY_LIBRARY(qsa_snapshot_save(c->cache, &session->seq, 1, sections, n, digest, path));
     return QSA_OK;
 }
 
@@ -231,8 +236,10 @@ qsa_status qsa_session_load(qsa_context *context, const char *path, qsa_sampler 
     ENGINE_TRY(context_idle(context));
     qsa_session *s = NULL;
     qsa_snapshot file;
+    uint64_t digest = 0;
+    ENGINE_TRY(digest_of(context->model, &digest));
     ENGINE_TRY(session_create(context, &s));
-    qsa_status status = qsa_snapshot_load(context->cache, digest_of(context->model), path, &file);
+    qsa_status status = qsa_snapshot_load(context->cache, digest, path, &file);
     if (status != QSA_OK) {
         session_free(s);
         return engine_fail_as_library(status);
