@@ -24,9 +24,15 @@ static const char USAGE[] =
     "      --layers N      layers, 4 to 1024, every fourth a QSA layer; default 4\n"
     "      --experts N     experts per layer, 10 to 4096; default 16\n"
     "      --vocabulary N  tokens, 1024 to 248320; default 8192\n"
-    "      --type TYPE     type of the large matrices: q8_0 (default), q4_0, bf16, f16 or f32; or a mixture as "
-    "published\n"
-    "                      files have it: q3_k_m, q4_k_m, q5_k_m, q6_k or iq4_xs\n"
+    "      --type TYPE     types of the matrices. One for all large ones: q8_0 (default), q4_0, bf16, f16 or f32. Or "
+    "a\n"
+    "                      mixture as published files have it, where the type depends on what the matrix is, its\n"
+    "                      layer and the length of its rows: q3_k_m, q4_k_m, q5_k_m, q6_k or iq4_xs. (q4_k_m: most "
+    "are\n"
+    "                      q4_K; attn_v and ffn_down q6_K in about half of the layers; rows of 640 are q5_1 and q8_0\n"
+    "                      in their place; head q6_K, n-gram table iq4_nl)\n"
+    "      --ngram-rows N  rows of the n-gram table, about; default 16 per token, the released model has 320000000\n"
+    "      --shards N      files, up to 99: MODEL-00001-of-0000N.gguf has the keys, the others tensors; default 1\n"
     "      --seed N        seed of the weights; default 1\n"
     "  -h, --help          print this help\n"
     "\n"
@@ -38,7 +44,15 @@ typedef struct request {
     bool help;
 } request;
 
-enum { OPTION_LAYERS = ENGINE_OPTION_END, OPTION_EXPERTS, OPTION_VOCABULARY, OPTION_TYPE, OPTION_SEED };
+enum {
+    OPTION_LAYERS = ENGINE_OPTION_END,
+    OPTION_EXPERTS,
+    OPTION_VOCABULARY,
+    OPTION_TYPE,
+    OPTION_NGRAM,
+    OPTION_SHARDS,
+    OPTION_SEED
+};
 
 static bool take_option(const options *o, int option, request *r)
 {
@@ -54,6 +68,10 @@ static bool take_option(const options *o, int option, request *r)
         return options_count(o, option, 10, 4096, &r->model.experts);
     case OPTION_VOCABULARY:
         return options_count(o, option, 1024, 248320, &r->model.vocabulary);
+    case OPTION_NGRAM:
+        return options_count(o, option, 1024, 2000000000, &r->model.ngram_rows);
+    case OPTION_SHARDS:
+        return options_count(o, option, 1, 99, &r->model.shards);
     case OPTION_TYPE:
         if (!options_choice(o, option, types, &choice))
             return false;
@@ -76,6 +94,8 @@ static bool parse(int argc, char **argv, request *r)
                                           {"experts", required_argument, NULL, OPTION_EXPERTS},
                                           {"vocabulary", required_argument, NULL, OPTION_VOCABULARY},
                                           {"type", required_argument, NULL, OPTION_TYPE},
+                                          {"ngram-rows", required_argument, NULL, OPTION_NGRAM},
+                                          {"shards", required_argument, NULL, OPTION_SHARDS},
                                           {"seed", required_argument, NULL, OPTION_SEED},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
@@ -123,7 +143,10 @@ static int write_model(const request *r)
         engine_say(COMMAND);
         return signal_caught ? 128 + signal_caught : EXIT_FAILURE;
     }
-    printf("%s: written in %.1f s\n", r->path, clock_seconds() - begin);
+    if (r->model.shards > 1)
+        printf("%s: written in %.1f s, in %" PRIu32 " files\n", r->path, clock_seconds() - begin, r->model.shards);
+    else
+        printf("%s: written in %.1f s\n", r->path, clock_seconds() - begin);
     return EXIT_SUCCESS;
 }
 

@@ -408,20 +408,24 @@ typedef struct qsa_random_model {
     size_t size_bytes;    /* sizeof(qsa_random_model), set by qsa_random_model_init */
     uint32_t layers;      /* 4 .. 1,024, every fourth a QSA layer; default 4 */
     uint32_t experts;     /* of each layer, 10 .. 4,096; a token uses ten; default 16 */
-    uint32_t vocabulary;  /* tokens, 1,024 .. 248,320; the n-gram table has 16 times as many rows; default 8,192 */
+    uint32_t vocabulary;  /* tokens, 1,024 .. 248,320; default 8,192 */
+    uint32_t ngram_rows;  /* of the n-gram table, about; 1,024 .. 2e9; default 0: 16 times the vocabulary */
+    uint32_t shards;      /* files, 1 .. 99; default 1 */
     qsa_random_type type; /* of the large matrices, or a mixture; default QSA_RANDOM_Q8_0, which is 0 */
     uint64_t seed;        /* default 1; 0 is a seed like any other */
 } qsa_random_model;
 
 void qsa_random_model_init(qsa_random_model *options);
 
-/* Writes it as one GGUF file: the same bytes for the same options (q4_0 excepted, which ggml rounds differently on
- * different processors). Large matrices of types that take long to quantise repeat their first 4 million elements,
- * block by block in random order. Takes some megabytes of memory, whatever the size. The file appears under its name
- * when it is whole, in place of an old one; killed at any moment, the old file is as it was. go_on, unless NULL, is
- * asked about once per megabyte with the bytes written and those of the whole file; false: QSA_E_CANCELLED, nothing is
- * left; go_on may call anything. Errors: QSA_E_ARGUMENT (an option, by name), QSA_E_IO (a disk with too little room is
- * found before anything is written). */
+/* Writes it: the same bytes for the same options (q4_0 excepted, which ggml rounds differently on different
+ * processors). Tensors of types that take long to quantise are random picks from 65,536 quantised weights each. Takes a
+ * few megabytes of memory, whatever the size.
+ *
+ * shards above 1: files NAME-00001-of-0000N.gguf, for path NAME.gguf, as llama.cpp names them; the first has the keys,
+ * the others the tensors. Files appear under their names when all are whole, in place of old ones; killed before, the
+ * old ones are as they were. go_on, unless NULL, is asked about once per megabyte with the bytes written and those of
+ * all files; false: QSA_E_CANCELLED, nothing is left; go_on may call anything. Errors: QSA_E_ARGUMENT (an option, by
+ * name), QSA_E_IO (a disk with too little room is found before anything is written). */
 qsa_status qsa_random_model_write(const char *path, const qsa_random_model *options,
                                   bool (*go_on)(void *user, uint64_t written, uint64_t bytes), void *user);
 

@@ -72,9 +72,10 @@ static qsa_status check_room(const checkpoint *file)
     if (fstatvfs(file->output.descriptor, &disk) != 0)
         return QSA_OK;
     const double there = (double)disk.f_bavail * (double)disk.f_frsize;
-    if (there < (double)file->bytes)
-        return engine_fail(QSA_E_IO, "%s: cannot write: it takes %.1f GB, %.1f GB are free", file->path,
-                           (double)file->bytes / 1e9, there / 1e9);
+    const double needed = (double)(file->bytes + file->beside);
+    if (there < needed)
+        return engine_fail(QSA_E_IO, "%s: cannot write: it takes %.1f GB, %.1f GB are free", file->path, needed / 1e9,
+                           there / 1e9);
     return QSA_OK;
 }
 
@@ -112,10 +113,9 @@ qsa_status checkpoint_rows(checkpoint *file, const checkpoint_tensor *tensor, co
     return QSA_OK;
 }
 
-qsa_status checkpoint_converted_rows(checkpoint *file, const checkpoint_tensor *tensor, const void *rows, int64_t n)
+qsa_status checkpoint_blocks(checkpoint *file, const void *blocks, size_t size_bytes)
 {
-    assert(n >= 0);
-    return write_bytes(file, rows, ggml_row_size(tensor->type, tensor->dims[0]) * (size_t)n);
+    return write_bytes(file, blocks, size_bytes);
 }
 
 qsa_status checkpoint_end_tensor(checkpoint *file)

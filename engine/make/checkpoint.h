@@ -27,6 +27,7 @@ int64_t checkpoint_rows_of(const checkpoint_tensor *tensor);
 
 typedef struct checkpoint {
     struct gguf_context *head; /* the caller sets keys in it */
+    uint64_t beside;           /* bytes that other files will take on the disk; the caller may set it before begin */
     uint64_t bytes;            /* of the whole file, from checkpoint_begin on */
     uint64_t written;
     const char *path;
@@ -49,9 +50,8 @@ qsa_status checkpoint_begin(checkpoint *file);
 
 /* Writes the next n rows of a tensor, converted to its type: elements [n][dims[0]]. */
 qsa_status checkpoint_rows(checkpoint *file, const checkpoint_tensor *tensor, const float *elements, int64_t n);
-/* Writes n rows that have the tensor's type already. */
-qsa_status checkpoint_converted_rows(checkpoint *file, const checkpoint_tensor *tensor, const void *rows, int64_t n);
-
+/* The same for rows that have its type already; a tensor may be handed over in any pieces. */
+qsa_status checkpoint_blocks(checkpoint *file, const void *blocks, size_t size_bytes);
 /* Pads to the offset of the next tensor. */
 qsa_status checkpoint_end_tensor(checkpoint *file);
 

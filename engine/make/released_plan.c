@@ -28,6 +28,9 @@ static qsa_status check_options(const qsa_random_model *o)
     ENGINE_TRY(check_count("layers", o->layers, RELEASED_MIN_LAYERS, RELEASED_MAX_LAYERS));
     ENGINE_TRY(check_count("experts", o->experts, RELEASED_EXPERTS_USED, RELEASED_MAX_EXPERTS));
     ENGINE_TRY(check_count("vocabulary", o->vocabulary, RELEASED_MIN_VOCABULARY, RELEASED_MAX_VOCABULARY));
+    ENGINE_TRY(check_count("shards", o->shards, 1, RELEASED_MAX_SHARDS));
+    if (o->ngram_rows != 0)
+        ENGINE_TRY(check_count("ngram_rows", o->ngram_rows, RELEASED_MIN_NGRAM_ROWS, RELEASED_MAX_NGRAM_ROWS));
     return check_count("type", (uint32_t)o->type, 0, QSA_RANDOM_TYPE_COUNT - 1);
 }
 
@@ -42,10 +45,11 @@ static bool is_prime(uint32_t n)
     return n % 2 != 0;
 }
 
-/* The first primes at or above the vocabulary's size. */
+/* The first primes at or above a head's share of the rows. */
 static void choose_ngram_sizes(released_plan *plan)
 {
-    uint32_t next = plan->options.vocabulary;
+    const uint32_t wanted = plan->options.ngram_rows;
+    uint32_t next = wanted ? wanted / RELEASED_NGRAM_HEADS : plan->options.vocabulary;
     for (int head = 0; head < RELEASED_NGRAM_HEADS; head++) {
         while (!is_prime(next))
             next++;

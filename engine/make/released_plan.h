@@ -48,6 +48,9 @@ enum {
     RELEASED_MAX_EXPERTS = 4096,
     RELEASED_MIN_VOCABULARY = 1024,
     RELEASED_MAX_VOCABULARY = 248320,
+    RELEASED_MIN_NGRAM_ROWS = 1024,
+    RELEASED_MAX_NGRAM_ROWS = 2000000000, /* rows are counted in 31 bits */
+    RELEASED_MAX_SHARDS = 99,
 };
 
 /* A tensor of random numbers, uniform in [centre - spread, centre + spread]. */

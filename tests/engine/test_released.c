@@ -475,11 +475,11 @@ static void every_matrix_has_the_type_of_its_recipe(void **state)
     }
 }
 
-/* ffn_gate_exps of a layer has 62 whole blocks of 102 rows. */
-static void slow_types_repeat_their_first_blocks(void **state)
+/* ffn_gate_exps of a layer has 64,000 pieces of 256 weights: of 256 kinds, all of which come. */
+static void slow_types_are_picks_from_a_pool(void **state)
 {
     (void)state;
-    enum { POOL = 16, BLOCKS = 62, ROWS = 102 };
+    enum { POOL = 256, PIECES = 20000, PIECE = 256 };
     char mixed[96];
     snprintf(mixed, sizeof mixed, "%s/mixed.gguf", folder);
     qsa_random_model options = smallest();
@@ -488,22 +488,90 @@ static void slow_types_repeat_their_first_blocks(void **state)
     gguf_file *file;
     assert_int_equal(gguf_file_open(mixed, &file), QSA_OK);
     const gguf_file_tensor *tensor = gguf_file_find(file, "blk.3.ffn_gate_exps.weight");
-    const size_t bytes = ggml_row_size(tensor->type, tensor->dims[0]) * ROWS;
-    const char *data = tensor->data;
-    unsigned used = 0; /* the blocks of the pool that came again */
-    for (size_t b = 0; b < BLOCKS; b++) {
-        size_t first = 0;
-        while (memcmp(data + first * bytes, data + b * bytes, bytes) != 0)
-            first++;
-        assert_true(b < POOL ? first == b : first < POOL);
-        used |= b < POOL ? 0 : 1u << first;
+    const size_t bytes = ggml_row_size(tensor->type, PIECE);
+    const char *data = tensor->data, *kinds[POOL];
+    size_t n = 0, repeats = 0;
+    for (size_t p = 0; p < PIECES; p++) {
+        size_t kind = 0;
+        while (kind < n && memcmp(kinds[kind], data + p * bytes, bytes) != 0)
+            kind++;
+        assert_true(kind < POOL);
+        if (kind == n)
+            kinds[n++] = data + p * bytes;
+        repeats += p > 0 && memcmp(data + (p - 1) * bytes, data + p * bytes, bytes) == 0;
     }
-    assert_true((used & (used - 1)) != 0); /* not one block again and again */
+    assert_int_equal(n, POOL);
+    assert_in_range(repeats, 1, 4 * PIECES / POOL);
     gguf_file_close(file);
-    qsa_model *model;
-    assert_int_equal(qsa_model_open(mixed, NULL, &model), QSA_OK);
-    qsa_model_close(model);
     unlink(mixed);
+}
+
+/* Logits [1024] after a few tokens; the caller frees them. */
+static float *logits_of(const char *file)
+{
+    static const int32_t tokens[] = {5, 600, 17, 3, 700};
+    qsa_model *model = NULL;
+    qsa_context *context = NULL;
+    qsa_session *session = NULL;
+    if (qsa_model_open(file, NULL, &model) != QSA_OK)
+        fail_msg("%s", qsa_engine_error());
+    qsa_context_options options;
+    qsa_context_options_init(&options);
+    options.context = 64;
+    assert_int_equal(qsa_context_create(model, &options, &context), QSA_OK);
+    assert_int_equal(qsa_session_open(context, &session), QSA_OK);
+    float *logits = malloc(1024 * sizeof *logits);
+    assert_non_null(logits);
+    assert_int_equal(qsa_session_feed(session, tokens, COUNT(tokens), logits, NULL, NULL), QSA_OK);
+    for (int i = 0; i < 1024; i++)
+        assert_true(isfinite(logits[i]));
+    qsa_context_destroy(context);
+    qsa_model_close(model);
+    return logits;
+}
+
+static void shards_say_the_same_as_one_file(void **state)
+{
+    (void)state;
+    char one[96], first[128], name[128];
+    snprintf(one, sizeof one, "%s/mixed.gguf", folder);
+    snprintf(first, sizeof first, "%s/mixed-00001-of-00004.gguf", folder);
+    qsa_random_model options = smallest();
+    options.type = QSA_RANDOM_Q4_K_M;
+    options.ngram_rows = 1024;
+    assert_int_equal(qsa_random_model_write(one, &options, NULL, NULL), QSA_OK);
+    options.shards = 4;
+    assert_int_equal(qsa_random_model_write(one, &options, NULL, NULL), QSA_OK);
+    assert_int_equal(count_files(), 6);
+    float *x = logits_of(one), *y = logits_of(first);
+    assert_memory_equal(x, y, 1024 * sizeof *x);
+    free(x);
+    free(y);
+    unlink(one);
+    for (int i = 1; i <= 4; i++) {
+        snprintf(name, sizeof name, "%s/mixed-%05d-of-00004.gguf", folder, i);
+        assert_int_equal(unlink(name), 0);
+    }
+}
+
+static bool stop_at_third(void *user, uint64_t written, uint64_t bytes)
+{
+    int *left = user;
+    (void)written;
+    (void)bytes;
+    return --*left > 0;
+}
+
+static void interrupted_shards_leave_nothing(void **state)
+{
+    (void)state;
+    char one[96];
+    int left = 3;
+    snprintf(one, sizeof one, "%s/mixed.gguf", folder);
+    qsa_random_model options = smallest();
+    options.shards = 3;
+    assert_int_equal(qsa_random_model_write(one, &options, stop_at_third, &left), QSA_E_CANCELLED);
+    assert_int_equal(count_files(), 1);
 }
 
 /* ---- refusals ---- */
@@ -535,6 +603,9 @@ static void bad_options_are_refused_by_name(void **state)
     BAD(vocabulary, 1023);
     BAD(vocabulary, 248321);
     BAD(type, QSA_RANDOM_TYPE_COUNT);
+    BAD(ngram_rows, 1023);
+    BAD(shards, 0);
+    BAD(shards, 100);
 #undef BAD
     char other[96];
     snprintf(other, sizeof other, "%s/other.gguf", folder);
@@ -543,14 +614,6 @@ static void bad_options_are_refused_by_name(void **state)
         assert_one_line(cases[i].name);
         assert_int_equal(count_files(), 1);
     }
-}
-
-static bool stop_at_third(void *user, uint64_t written, uint64_t bytes)
-{
-    int *left = user;
-    (void)written;
-    (void)bytes;
-    return --*left > 0;
 }
 
 static void interrupted_writing_leaves_the_old_file(void **state)
@@ -671,7 +734,9 @@ int main(void)
         cmocka_unit_test(ngram_heads_are_different_primes),
         cmocka_unit_test(whole_vocabulary_ends_where_the_released_one_does),
         cmocka_unit_test(every_matrix_has_the_type_of_its_recipe),
-        cmocka_unit_test(slow_types_repeat_their_first_blocks),
+        cmocka_unit_test(slow_types_are_picks_from_a_pool),
+        cmocka_unit_test(shards_say_the_same_as_one_file),
+        cmocka_unit_test(interrupted_shards_leave_nothing),
         cmocka_unit_test(bad_options_are_refused_by_name),
         cmocka_unit_test(interrupted_writing_leaves_the_old_file),
         cmocka_unit_test(killed_writing_leaves_nothing),
