@@ -358,7 +358,11 @@ static int run_model(request *r, const qsa_model *model, const text *t)
     size_t n;
     int status = EXIT_FAILURE;
     qsa_model_get_info(model, &info);
-    if (qsa_model_encode(model, t->n > 0 ? t->bytes : "", t->n, specials, &tokens, &n) != QSA_OK)
+    const char *bytes = t->n > 0 ? t->bytes : "";
+    /* What goes on from a saved session is not a whole text. */
+    const qsa_status encoded = r->generation.load ? qsa_model_encode(model, bytes, t->n, specials, &tokens, &n)
+                                                  : qsa_model_encode_text(model, bytes, t->n, specials, &tokens, &n);
+    if (encoded != QSA_OK)
         engine_say(COMMAND);
     else if (plan_context(r, model, &info, n))
         status = run_tokens(r, model, tokens, n);

@@ -118,6 +118,12 @@ typedef struct qsa_model_info {
                               other engines run the file dense */
     const char *main_type; /* type of most weight bytes, e.g. "q8_0" */
     int32_t eos;           /* token id, -1 if none */
+    const int32_t *ends;   /* [end_count], ascending: all tokens that end a text: those that the file names (eos, eot,
+                              eom, fim) and special tokens with known texts, "<|im_end|>" for example */
+    size_t end_count;
+    uint32_t tokens;       /* with a text: ids from here to the vocabulary are padding, never sampled or encoded */
+    bool add_bos, add_eos; /* qsa_model_encode_text adds bos, eos */
+
 } qsa_model_info;
 
 /* Opens a file, or the first shard of a split one; the others are found beside it. Errors: QSA_E_IO (missing, a
@@ -147,6 +153,15 @@ typedef enum qsa_specials {
  * free(). Errors: QSA_E_LIMIT (a text beyond 1 GiB). */
 qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t length, qsa_specials specials,
                             int32_t **out_tokens, size_t *out_n);
+
+/* A whole text: qsa_model_encode, between the tokens that the file says a text begins and ends with, if it does. */
+qsa_status qsa_model_encode_text(const qsa_model *model, const char *text, size_t length, qsa_specials specials,
+                                 int32_t **out_tokens, size_t *out_n);
+
+/* Whether it ends a text (info.ends); whether it is a control token, which is markup and not text. False for an id that
+ * is no token. */
+bool qsa_model_is_end(const qsa_model *model, int32_t token);
+bool qsa_model_is_control(const qsa_model *model, int32_t token);
 
 /* The bytes of one token, which may be part of a character. Not terminated; they belong to the model. Errors:
  * QSA_E_ARGUMENT (not in the vocabulary). */

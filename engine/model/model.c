@@ -56,7 +56,12 @@ static qsa_status describe(qsa_model *model)
     info->copied_bytes = model->weights.owned_bytes;
     info->name = "";
     info->eos = -1;
+    int32_t token;
     (void)tokenizer_ends_with(model->tokens, &info->eos);
+    info->ends = tokenizer_ends(model->tokens, &info->end_count);
+    info->tokens = (uint32_t)tokenizer_count(model->tokens);
+    info->add_bos = tokenizer_begins_with(model->tokens, &token);
+    info->add_eos = tokenizer_closes_with(model->tokens, &token);
     return gguf_file_has(model->file, "general.name") ? gguf_file_string(model->file, "general.name", &info->name)
                                                       : QSA_OK;
 }
@@ -139,6 +144,46 @@ qsa_status qsa_model_encode(const qsa_model *model, const char *text, size_t len
     if ((size_t)specials >= sizeof recognised / sizeof recognised[0])
         return engine_fail(QSA_E_ARGUMENT, "%d is no choice of special tokens", (int)specials);
     return tokenizer_encode(model->tokens, text, length, recognised[specials], out_tokens, out_n);
+}
+
+qsa_status qsa_model_encode_text(const qsa_model *model, const char *text, size_t length, qsa_specials specials,
+                                 int32_t **out_tokens, size_t *out_n)
+{
+    int32_t bos, eos, *tokens = NULL;
+    size_t n = 0;
+    ENGINE_TRY(qsa_model_encode(model, text, length, specials, &tokens, &n));
+    const bool has_bos = tokenizer_begins_with(model->tokens, &bos),
+               has_eos = tokenizer_closes_with(model->tokens, &eos);
+    if (has_bos || has_eos) {
+        int32_t *grown = realloc(tokens, (n + 2) * sizeof *tokens);
+        if (grown == NULL) {
+            free(tokens);
+            return engine_fail(QSA_E_MEMORY, "no memory for %zu tokens", n + 2);
+        }
+        tokens = grown;
+        if (has_bos) {
+            memmove(tokens + 1, tokens, n++ * sizeof *tokens);
+            tokens[0] = bos;
+        }
+        if (has_eos)
+            tokens[n++] = eos;
+    }
+    *out_tokens = tokens;
+    *out_n = n;
+    return QSA_OK;
+}
+
+bool qsa_model_is_end(const qsa_model *model, int32_t token)
+{
+    for (size_t i = 0; i < model->info.end_count; i++)
+        if (model->info.ends[i] == token)
+            return true;
+    return false;
+}
+
+bool qsa_model_is_control(const qsa_model *model, int32_t token)
+{
+    return tokenizer_is_control(model->tokens, token);
 }
 
 qsa_status qsa_model_token_bytes(const qsa_model *model, int32_t token, const char **out_bytes, size_t *out_length)

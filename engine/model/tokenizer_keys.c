@@ -62,12 +62,28 @@ static qsa_status read_end_token(const gguf_file *file, const char *key, bool *o
     return QSA_OK;
 }
 
-static qsa_status read_ends(const gguf_file *file, tokenizer_input *input)
+/* Keys of tokens that end a text beside the end of text: end of turn, of message, and of what is filled in. */
+static const char *const end_keys[] = {
+    "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",     "tokenizer.ggml.fim_pad_token_id",
+    "tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id",
+};
+
+enum { END_KEYS = sizeof end_keys / sizeof end_keys[0] };
+
+static qsa_status read_ends(const gguf_file *file, tokenizer_input *input, int32_t ends[END_KEYS])
 {
+    input->ends = ends;
+    for (size_t i = 0; i < END_KEYS; i++) {
+        bool has = false;
+        ENGINE_TRY(read_end_token(file, end_keys[i], &has, &ends[input->end_count]));
+        input->end_count += has;
+    }
     ENGINE_TRY(read_end_token(file, "tokenizer.ggml.bos_token_id", &input->has_bos, &input->bos));
     ENGINE_TRY(read_end_token(file, "tokenizer.ggml.eos_token_id", &input->has_eos, &input->eos));
     if (gguf_file_has(file, "tokenizer.ggml.add_bos_token"))
         ENGINE_TRY(gguf_file_bool(file, "tokenizer.ggml.add_bos_token", &input->add_bos));
+    if (gguf_file_has(file, "tokenizer.ggml.add_eos_token"))
+        ENGINE_TRY(gguf_file_bool(file, "tokenizer.ggml.add_eos_token", &input->add_eos));
     return QSA_OK;
 }
 
@@ -89,13 +105,13 @@ static qsa_status create(const gguf_file *file, uint32_t vocabulary, const text_
         return engine_fail(QSA_E_FORMAT, "tokenizer.ggml.tokens has %zu tokens, but token_embd.weight has %u rows",
                            token_count, vocabulary);
     }
-    int32_t *types = NULL;
+    int32_t *types = NULL, ends[END_KEYS];
     text_span *merges = NULL;
     qsa_status status = read_types(file, token_count, &types);
     if (status == QSA_OK)
         status = read_spans(file, "tokenizer.ggml.merges", &merges, &input->merge_count);
     if (status == QSA_OK)
-        status = read_ends(file, input);
+        status = read_ends(file, input, ends);
     if (status == QSA_OK) {
         input->tokens = tokens;
         input->token_count = token_count;

@@ -2,6 +2,7 @@
 #include "text/tokenizer.h"
 
 #include "base/error.h"
+#include "text/ends.h"
 #include "text/list.h"
 #include "text/merges.h"
 #include "text/nfc.h"
@@ -19,7 +20,8 @@ struct tokenizer {
     merge_table merges;
     specials special;
     pre_tokenizer *pre;
-    bool has_bos, has_eos, add_bos;
+    end_set ends;
+    bool has_bos, has_eos, add_bos, add_eos;
     int32_t bos, eos;
 };
 
@@ -38,12 +40,15 @@ static qsa_status read_ends(tokenizer *tokens, const tokenizer_input *input)
     ENGINE_TRY(check_end_token("eos", input->has_eos, input->eos, input->token_count));
     if (input->add_bos && !input->has_bos)
         return engine_fail(QSA_E_FORMAT, "add_bos is set but there is no bos token");
+    if (input->add_eos && !input->has_eos)
+        return engine_fail(QSA_E_FORMAT, "add_eos is set but there is no eos token");
     tokens->has_bos = input->has_bos;
     tokens->has_eos = input->has_eos;
     tokens->add_bos = input->add_bos;
+    tokens->add_eos = input->add_eos;
     tokens->bos = input->bos;
     tokens->eos = input->eos;
-    return QSA_OK;
+    return end_set_init(&tokens->ends, &tokens->words, input);
 }
 
 static qsa_status fill(tokenizer *tokens, const tokenizer_input *input)
@@ -74,6 +79,7 @@ void tokenizer_destroy(tokenizer *tokens)
 {
     if (!tokens)
         return;
+    end_set_release(&tokens->ends);
     specials_release(&tokens->special);
     merge_table_release(&tokens->merges);
     vocabulary_release(&tokens->words);
@@ -97,6 +103,25 @@ bool tokenizer_begins_with(const tokenizer *tokens, int32_t *out_id)
         return false;
     *out_id = tokens->bos;
     return true;
+}
+
+bool tokenizer_closes_with(const tokenizer *tokens, int32_t *out_id)
+{
+    if (!tokens->add_eos)
+        return false;
+    *out_id = tokens->eos;
+    return true;
+}
+
+const int32_t *tokenizer_ends(const tokenizer *tokens, size_t *out_count)
+{
+    *out_count = tokens->ends.count;
+    return tokens->ends.ids;
+}
+
+bool tokenizer_is_control(const tokenizer *tokens, int32_t id)
+{
+    return id >= 0 && (size_t)id < tokens->words.count && tokens->words.types[id] == TOKEN_CONTROL;
 }
 
 bool tokenizer_ends_with(const tokenizer *tokens, int32_t *out_id)

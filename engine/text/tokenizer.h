@@ -25,8 +25,8 @@ typedef struct tokenizer tokenizer;
  * - Types 3 and 4 are special: encoded only where special tokens are recognised. Type 2 is never encoded. All three
  *   decode to their bytes as written. Type 5 is never encoded and decodes to nothing.
  * Errors: QSA_E_UNSUPPORTED (unknown pre-tokenizer, named), QSA_E_FORMAT (unknown token type; one of the 256 bytes has
- * no token; malformed merge, or one whose parts or result are not ordinary tokens; bos or eos outside the vocabulary;
- * add_bos without bos), QSA_E_LIMIT, QSA_E_MEMORY. */
+ * no token; malformed merge, or one whose parts or result are not ordinary tokens; bos, eos or an end outside the
+ * vocabulary; add_bos without bos, add_eos without eos), QSA_E_LIMIT, QSA_E_MEMORY. */
 qsa_status tokenizer_create(const tokenizer_input *input, tokenizer **out_tokenizer);
 void tokenizer_destroy(tokenizer *tokens); /* NULL is legal */
 
@@ -36,8 +36,15 @@ size_t tokenizer_longest_bytes(const tokenizer *tokens);
 
 /* true: a text must begin with *out_id. tokenizer_encode does not add it, because a prompt may arrive in parts. */
 bool tokenizer_begins_with(const tokenizer *tokens, int32_t *out_id);
-/* true: *out_id ends a text. */
+/* true: a text must end with *out_id, which tokenizer_encode does not add either. */
+bool tokenizer_closes_with(const tokenizer *tokens, int32_t *out_id);
+/* true: *out_id is the file's end of text. */
 bool tokenizer_ends_with(const tokenizer *tokens, int32_t *out_id);
+/* All tokens that end a text, ascending: [*out_count]. They belong to the tokenizer. */
+const int32_t *tokenizer_ends(const tokenizer *tokens, size_t *out_count);
+
+/* Whether the token is a control token: what it decodes to is markup, not text. False outside the vocabulary. */
+bool tokenizer_is_control(const tokenizer *tokens, int32_t id);
 
 /* Time O(n log n), memory O(n). The caller frees *out_ids [*out_count], also if the text is empty.
  * Errors: QSA_E_LIMIT (text size; a limit of PCRE2, with its message), QSA_E_MEMORY. */

@@ -29,8 +29,10 @@ typedef struct tokenizer_input {
     const text_span *merges; /* [merge_count], by rank: two ordinary tokens with one space between them */
     size_t merge_count;
     bool has_bos, has_eos;
-    int32_t bos, eos; /* valid if has_bos, has_eos */
-    bool add_bos;     /* a text begins with bos */
+    int32_t bos, eos;    /* valid if has_bos, has_eos */
+    const int32_t *ends; /* [end_count]: further tokens that end a text, in any order */
+    size_t end_count;
+    bool add_bos, add_eos; /* a text begins with bos, ends with eos */
 } tokenizer_input;
 
 /* Which special tokens are recognised in a text. For untrusted text use NONE: otherwise its author could end a turn or
