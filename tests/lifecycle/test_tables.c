@@ -244,6 +244,74 @@ static void a_shared_chunk_is_counted_before_it_is_copied(void **state)
     qsa_cache_destroy(cache);
 }
 
+/* Two forks that write in one step need a chunk each. */
+static void chunks_of_all_entries_are_counted(void **state)
+{
+    (void)state;
+    const qsa_config config = config_of();
+    qsa_cache *cache = world_create(&config);
+    const qsa_seq run = run_of(cache, 100);
+    qsa_entry entries[2] = {{.position = 100, .tokens = 1}, {.position = 100, .tokens = 1}};
+    for (int i = 0; i < 2; i++)
+        world_ok(qsa_seq_fork(cache, run, 100, &entries[i].seq));
+    const uint32_t free = cache->n_free_chunks, used = used_chunks(cache);
+    for (uint32_t left = 1; left <= 2; left++) {
+        qsa_step *step;
+        leave_free(cache, used, left);
+        if (left == 1)
+            world_refused(QSA_E_FULL, "needs 2 chunks of page tables, 1 of", qsa_step_begin(cache, entries, 2, &step));
+        else
+            world_ok(qsa_step_begin(cache, entries, 2, &step));
+        if (left == 2)
+            qsa_step_abort(step);
+        world_ok(qsa_cache_check(cache));
+    }
+    leave_free(cache, used_chunks(cache), free - (used_chunks(cache) - used));
+    qsa_cache_destroy(cache);
+}
+
+/* Only chunks from the first page that is written on are copied, wherever the table begins in its first chunk. */
+static void chunks_before_the_write_stay_shared(void **state)
+{
+    (void)state;
+    const qsa_config config = config_of();
+    qsa_cache *cache = world_create(&config);
+    const qsa_seq run = run_of(cache, 132 * QSA_PAGE_TOKENS);
+    qsa_seq fork;
+    world_ok(qsa_seq_evict(cache, run, 120 * QSA_PAGE_TOKENS)); /* eight pages in the first chunk, four in the second */
+    world_ok(qsa_seq_fork(cache, run, 132 * QSA_PAGE_TOKENS, &fork));
+    const uint32_t free = cache->n_free_chunks, used = used_chunks(cache);
+    assert_int_equal(used, 2);
+    leave_free(cache, used, 1);
+    world_ok(append(cache, fork, 1, true));
+    assert_int_equal(used_chunks(cache), 3);
+    world_ok(qsa_cache_check(cache));
+    leave_free(cache, 3, free - 1);
+    qsa_cache_destroy(cache);
+}
+
+/* Pages of every sequence, the one in the last slot too, in order from the front. */
+static void compacting_leaves_no_gap(void **state)
+{
+    (void)state;
+    const qsa_config config = config_of();
+    qsa_cache *cache = world_create(&config);
+    qsa_seq seqs[SEQUENCES];
+    for (int i = 0; i < SEQUENCES; i++)
+        seqs[i] = world_open(cache);
+    for (int round = 0; round < 3; round++)
+        for (int i = SEQUENCES; i-- > 0;)
+            world_ok(append(cache, seqs[i], QSA_PAGE_TOKENS, true));
+    world_ok(qsa_seq_close(cache, seqs[2]));
+    world_ok(qsa_cache_compact(cache));
+    world_ok(qsa_cache_check(cache));
+    uint32_t next = 0;
+    for (int i = 0; i < SEQUENCES; i++)
+        for (uint32_t p = 0; i != 2 && p < 3; p++)
+            assert_int_equal(*qsa_sequence_page(&cache->sequences[seqs[i].slot], p), next++);
+    qsa_cache_destroy(cache);
+}
+
 /* The third of three sequences finds no chunk: the first two are not there either. */
 static void a_restore_that_ends_in_the_middle_leaves_nothing(void **state)
 {
@@ -361,6 +429,9 @@ int main(void)
         cmocka_unit_test(chunks_never_run_out),
         cmocka_unit_test(a_long_window_keeps_every_token),
         cmocka_unit_test(a_shared_chunk_is_counted_before_it_is_copied),
+        cmocka_unit_test(chunks_of_all_entries_are_counted),
+        cmocka_unit_test(chunks_before_the_write_stay_shared),
+        cmocka_unit_test(compacting_leaves_no_gap),
         cmocka_unit_test(a_restore_that_ends_in_the_middle_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -288,6 +288,10 @@ static void tables_and_extents_that_are_not_canonical_are_refused(void **state)
     refused(&d, QSA_E_FORMAT, "extents: 5, the page tables name 4");
     clear(&d);
     d = lay_out(200);
+    resize_part(&d, "TABL", 0, 5); /* one entry more than the sequence has pages */
+    refused(&d, QSA_E_FORMAT, "page tables: 5 entries, the sequences need 4");
+    clear(&d);
+    d = lay_out(200);
     resize_part(&d, "EXTS", 0, 3);
     refused(&d, QSA_E_FORMAT, "page tables");
     resize_part(&d, "TABL", 0, 3);
@@ -296,6 +300,35 @@ static void tables_and_extents_that_are_not_canonical_are_refused(void **state)
 }
 
 /* ---- values ---- */
+
+/* Scales are f16: the largest finite one, and what follows, in every chunk of both signs. */
+static void scales_of_q8_0_are_finite(void **state)
+{
+    (void)state;
+    static const uint16_t bad[] = {0x7c00, 0xfc00, 0x7e00, 0xffff};
+    const uint16_t largest = 0x7bff;
+    qsa_config config = mini_config();
+    config.kv_type = QSA_KV_Q8_0;
+    config.head_dim = 64;
+    desk d = lay_out_of(&config, TOKENS);
+    for (int tensor = 0; tensor < 2; tensor++) {
+        const part p = parts_get(d.bytes.data, d.bytes.size, tensor ? "K   " : "V   ", 2);
+        for (size_t at = 0; at < p.size; at += 34) {
+            uint16_t kept;
+            memcpy(&kept, d.bytes.data + p.data_at + at, 2);
+            memcpy(d.bytes.data + p.data_at + at, &bad[at / 34 % 4], 2);
+            refused(&d, QSA_E_FORMAT, "not finite");
+            memcpy(d.bytes.data + p.data_at + at, &kept, 2);
+        }
+        memcpy(d.bytes.data + p.data_at, &largest, 2);
+    }
+    parts_seal(d.bytes.data, d.bytes.size);
+    qsa_snapshot snapshot;
+    qsa_reader reader = mini_reader(&d.bytes);
+    mini_ok(qsa_snapshot_read(d.cache, MODEL, &reader, &snapshot));
+    qsa_snapshot_free(&snapshot);
+    clear(&d);
+}
 
 /* Every coordinate of every token, just within the limit and just beyond. */
 static void triples_are_within_2_to_the_24(void **state)
@@ -439,6 +472,69 @@ static void values_that_no_step_could_have_stored_are_refused(void **state)
 
 /* ---- head, configuration, host sections ---- */
 
+/* At the offsets of docs/SNAPSHOT.md, section 2; and what is read is the same again, without sizes. */
+static void the_configuration_is_stored_field_by_field(void **state)
+{
+    (void)state;
+    qsa_config c = mini_config();
+    c.yarn = (qsa_yarn){4, 4096, 31, 2, 1.5f};
+    c.theta = 5000;
+    c.eps = 1e-5f;
+    c.kv_type = QSA_KV_F16;
+    c.profile = QSA_PROFILE_F32;
+    desk d = lay_out_of(&c, TOKENS);
+    const part p = parts_get(d.bytes.data, d.bytes.size, "CONF", 0);
+    const uint32_t numbers[] = {c.layers, c.q_heads, c.kv_heads,   c.head_dim,    c.index_heads, c.index_dim,
+                                c.ratio,  c.budget,  c.rotary_dim, c.sections[0], c.sections[1], c.sections[2]};
+    const float floats[] = {c.theta,
+                            c.eps,
+                            c.yarn.factor,
+                            c.yarn.original_context,
+                            c.yarn.beta_fast,
+                            c.yarn.beta_slow,
+                            c.yarn.attention_factor};
+    const uint32_t last[] = {2, 0, 2}; /* f16, f32, two host sections */
+    assert_memory_equal(d.bytes.data + p.data_at + 16, numbers, sizeof numbers);
+    assert_memory_equal(d.bytes.data + p.data_at + 64, floats, sizeof floats);
+    assert_memory_equal(d.bytes.data + p.data_at + 92, last, sizeof last);
+    qsa_snapshot s;
+    qsa_reader reader = mini_reader(&d.bytes);
+    mini_ok(qsa_snapshot_read(d.cache, MODEL, &reader, &s));
+    assert_memory_equal(&s.config.yarn, &c.yarn, sizeof c.yarn);
+    assert_true(s.config.theta == c.theta && s.config.eps == c.eps && s.config.kv_type == c.kv_type &&
+                s.config.profile == c.profile && s.config.ratio == c.ratio && s.config.budget == c.budget);
+    assert_true(s.config.capacity_tokens == 0 && s.config.max_sequences == 0 && s.config.max_step_tokens == 0 &&
+                s.config.max_parts == 0);
+    assert_int_equal(s.size_bytes, d.bytes.size);
+    qsa_snapshot_free(&s);
+    clear(&d);
+}
+
+static void an_empty_run_has_no_first_slot(void **state)
+{
+    (void)state;
+    desk d = lay_out(TOKENS);
+    mini_free(&d.bytes);
+    mini_ok(qsa_seq_rewind(d.cache, d.seq, 0));
+    d.bytes = saved(d.cache, &d.seq, 1);
+    d.state = mini_state(d.cache, &d.seq, 1);
+    put_u32(&d, parts_get(d.bytes.data, d.bytes.size, "SEQS", 0).data_at + 32, 4);
+    refused(&d, QSA_E_FORMAT, "first slot");
+    clear(&d);
+}
+
+static void a_section_of_another_layer_is_refused(void **state)
+{
+    (void)state;
+    static const char *const tags[] = {"K   ", "V   ", "RAW ", "POOL"};
+    for (int i = 0; i < 4; i++) {
+        desk d = lay_out(TOKENS);
+        put_u32(&d, parts_get(d.bytes.data, d.bytes.size, tags[i], 1).head_at + 4, 2);
+        refused(&d, QSA_E_FORMAT, "of layer 1, found");
+        clear(&d);
+    }
+}
+
 static void another_version_is_refused_with_both_values(void **state)
 {
     (void)state;
@@ -541,6 +637,10 @@ int main(void)
         cmocka_unit_test(sequences_that_are_no_run_are_refused),
         cmocka_unit_test(a_page_named_twice_in_one_sequence_is_refused),
         cmocka_unit_test(tables_and_extents_that_are_not_canonical_are_refused),
+        cmocka_unit_test(scales_of_q8_0_are_finite),
+        cmocka_unit_test(the_configuration_is_stored_field_by_field),
+        cmocka_unit_test(an_empty_run_has_no_first_slot),
+        cmocka_unit_test(a_section_of_another_layer_is_refused),
         cmocka_unit_test(triples_are_within_2_to_the_24),
         cmocka_unit_test(each_type_has_its_largest_value),
         cmocka_unit_test(a_pooled_key_that_differs_anywhere_is_found),

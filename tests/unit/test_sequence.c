@@ -106,6 +106,23 @@ static void closed_handles_stay_refused_after_many_reuses(void **state)
     close_fixture(&f);
 }
 
+/* The frame of a sequence without tokens goes as far as positions do. */
+static void a_frame_is_shifted_to_both_ends(void **state)
+{
+    (void)state;
+    fixture f = open_fixture();
+    const int64_t most = QSA_MAX_POSITION;
+    const qsa_seq seq = world_open(f.cache);
+    world_ok(qsa_seq_shift(f.cache, seq, most));
+    world_refused(QSA_E_RANGE, "shift by 1 ", qsa_seq_shift(f.cache, seq, 1));
+    assert_true(info_of(&f, seq).rotary_frame == most);
+    world_ok(qsa_seq_shift(f.cache, seq, -2 * most));
+    world_refused(QSA_E_RANGE, "shift by -1 ", qsa_seq_shift(f.cache, seq, -1));
+    world_refused(QSA_E_RANGE, "shift by", qsa_seq_shift(f.cache, seq, 2 * most + 1));
+    assert_true(info_of(&f, seq).rotary_frame == -most && info_of(&f, seq).anchor == 0);
+    close_fixture(&f);
+}
+
 /* Copy, re-packing evict and step with exactly the pages that they need, and with one fewer. */
 static void what_fits_exactly_fits(void **state)
 {
@@ -496,6 +513,7 @@ int main(void)
         cmocka_unit_test(open_sequence_is_empty_and_unplaced),
         cmocka_unit_test(closed_handles_stay_refused),
         cmocka_unit_test(closed_handles_stay_refused_after_many_reuses),
+        cmocka_unit_test(a_frame_is_shifted_to_both_ends),
         cmocka_unit_test(what_fits_exactly_fits),
         cmocka_unit_test(handles_of_another_cache_are_refused),
         cmocka_unit_test(triples_are_read_at_both_ends),

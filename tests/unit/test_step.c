@@ -289,6 +289,51 @@ static void layers_come_once_each_in_any_order(void **state)
     close_fixture(&f);
 }
 
+/* Each of several forks gets a copy of the page that it shares, in one step. */
+static void every_entry_copies_the_page_that_it_shares(void **state)
+{
+    (void)state;
+    fixture f = open_fixture(), g = open_fixture();
+    qsa_seq forks[2];
+    for (int i = 0; i < 2; i++)
+        world_ok(qsa_seq_fork(f.cache, f.a, 110, &forks[i]));
+    const qsa_entry together[] = {{f.a, 110, 3, NULL}, {forks[0], 110, 5, NULL}, {forks[1], 110, 7, NULL}};
+    world_step(f.cache, together, 3, &f.batch, 0, (world_way){0}, NULL);
+    for (uint32_t e = 0, first = 0; e < 3; first += together[e++].tokens) { /* alone, in a sequence of its own */
+        const qsa_entry alone = {g.a, 110, together[e].tokens, NULL};
+        world_step(g.cache, &alone, 1, &g.batch, first, (world_way){0}, NULL);
+        assert_true(world_digest(f.cache, together[e].seq) == world_digest(g.cache, g.a));
+        world_ok(qsa_seq_rewind(g.cache, g.a, 110));
+    }
+    world_ok(qsa_cache_check(f.cache));
+    close_fixture(&f);
+    close_fixture(&g);
+}
+
+static void counters_count_what_was_committed(void **state)
+{
+    (void)state;
+    fixture f = open_fixture();
+    qsa_counters before, after;
+    const qsa_entry entries[] = {{f.a, 110, 5, NULL}, {f.b, 70, 60, NULL}};
+    world_ok(qsa_cache_counters(f.cache, &before));
+    world_step(f.cache, entries, 2, &f.batch, 0, (world_way){0}, (const uint32_t[]){2, 60});
+    world_ok(qsa_cache_counters(f.cache, &after));
+    assert_int_equal(after.steps, before.steps + 1);
+    assert_int_equal(after.tokens, before.tokens + 62);
+    assert_int_equal(after.layouts, before.layouts + 1);
+    assert_int_equal(after.pages_taken, before.pages_taken + 1); /* b: 70 tokens in two pages, then 130 in three */
+    assert_int_equal(after.pages_copied, before.pages_copied);
+    assert_int_equal(after.keys_pooled, before.keys_pooled + 3 * (1 + 15)); /* of a [108, 112), of b [68, 128) */
+    qsa_step *step;
+    const qsa_entry third = {f.a, 112, 1, NULL};
+    world_ok(qsa_step_begin(f.cache, &third, 1, &step));
+    qsa_step_abort(step);
+    world_ok(qsa_cache_counters(f.cache, &after));
+    assert_true(after.steps == before.steps + 1 && after.tokens == before.tokens + 62);
+    close_fixture(&f);
+}
+
 static void every_layer_is_needed(void **state)
 {
     (void)state;
@@ -476,6 +521,8 @@ int main(void)
         cmocka_unit_test(full_cache_is_said_before_anything_happens),
         cmocka_unit_test(verbs_are_busy_during_a_step),
         cmocka_unit_test(layers_come_once_each_in_any_order),
+        cmocka_unit_test(every_entry_copies_the_page_that_it_shares),
+        cmocka_unit_test(counters_count_what_was_committed),
         cmocka_unit_test(every_layer_is_needed),
         cmocka_unit_test(phases_come_in_order_and_in_the_same_parts),
         cmocka_unit_test(most_parts_are_legal_whatever_was_planned),
