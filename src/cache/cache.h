@@ -124,6 +124,8 @@ static inline uint64_t qsa_pages_for(uint64_t slots)
 
 /* QSA_E_SEQUENCE if seq is not an open sequence. */
 qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out);
+/* The same, after qsa_cache_idle. */
+qsa_status qsa_sequence_find_idle(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out);
 /* QSA_E_BUSY while a step is open or an operation runs that calls the host. */
 qsa_status qsa_cache_idle(const qsa_cache *cache);
 /* Around an idle cache's operations that call the host: whatever the callback tries is QSA_E_BUSY. */
@@ -144,10 +146,15 @@ void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens
 /* anchor += tokens, a multiple of the ratio; drops the pages before it. */
 void qsa_sequence_drop_front(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens);
 
+static inline uint64_t qsa_sequence_tokens(const qsa_sequence *sequence)
+{
+    return (uint64_t)(sequence->frontier - sequence->anchor);
+}
+
 /* Pages that its tokens need. */
 static inline uint32_t qsa_sequence_pages(const qsa_sequence *sequence)
 {
-    const uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
+    const uint64_t tokens = qsa_sequence_tokens(sequence);
     return tokens == 0 ? 0 : (uint32_t)qsa_pages_for(sequence->first_slot + tokens);
 }
 

@@ -29,7 +29,7 @@ static qsa_status read_row(const qsa_cache *cache, const qsa_sequence *sequence,
                            uint64_t row, float *out)
 {
     const qsa_layout *layout = &cache->layout;
-    assert(layer < layout->config.layers && row < (uint64_t)(sequence->frontier - sequence->anchor));
+    assert(layer < layout->config.layers && row < qsa_sequence_tokens(sequence));
     const qsa_place place =
         qsa_sequence_place(sequence, tensor == QSA_TENSOR_POOLED ? row * layout->config.ratio : row);
     uint8_t *page;
@@ -47,9 +47,8 @@ static qsa_status read_row(const qsa_cache *cache, const qsa_sequence *sequence,
 qsa_status qsa_seq_read(const qsa_cache *cache, qsa_seq seq, uint32_t layer, qsa_tensor tensor, qsa_span span,
                         float *out)
 {
-    QSA_TRY(qsa_cache_idle(cache));
     qsa_sequence *sequence;
-    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     QSA_TRY(check_span(sequence, span));
     if (layer >= cache->layout.config.layers || (unsigned)tensor >= QSA_TENSOR_COUNT || out == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "read: layer %" PRIu32 ", tensor %d or NULL", layer, (int)tensor);
@@ -78,9 +77,8 @@ static bool absolute(const qsa_triple *relative, int64_t frame, qsa_triple *out)
 
 qsa_status qsa_seq_read_triples(const qsa_cache *cache, qsa_seq seq, qsa_span span, qsa_triple *out)
 {
-    QSA_TRY(qsa_cache_idle(cache));
     qsa_sequence *sequence;
-    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     QSA_TRY(check_span(sequence, span));
     if (out == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "read: NULL argument");
@@ -137,7 +135,7 @@ static qsa_status verify(const qsa_cache *cache, const qsa_sequence *sequence)
     float *raw = qsa_allocate(&cache->allocator, bytes);
     if (raw == NULL)
         return qsa_fail(QSA_E_MEMORY, "verify: no memory for one group");
-    const uint64_t groups = (uint64_t)(sequence->frontier - sequence->anchor) / cache->layout.config.ratio;
+    const uint64_t groups = qsa_sequence_tokens(sequence) / cache->layout.config.ratio;
     qsa_status status = QSA_OK;
     qsa_float_env saved = qsa_float_env_enter();
     for (uint32_t layer = 0; layer < cache->layout.config.layers && status == QSA_OK; layer++)
@@ -149,9 +147,8 @@ static qsa_status verify(const qsa_cache *cache, const qsa_sequence *sequence)
 
 qsa_status qsa_seq_verify_index(const qsa_cache *cache, qsa_seq seq)
 {
-    QSA_TRY(qsa_cache_idle(cache));
     qsa_sequence *sequence;
-    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     qsa_cache_hold(cache);
     const qsa_status status = verify(cache, sequence);
     qsa_cache_release(cache);
@@ -172,7 +169,7 @@ static qsa_status digest_tensor(const qsa_cache *cache, const qsa_sequence *sequ
 
 static qsa_status digest_all(const qsa_cache *cache, const qsa_sequence *sequence, float *row, qsa_hash *state)
 {
-    const uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
+    const uint64_t tokens = qsa_sequence_tokens(sequence);
     const int64_t head[4] = {sequence->anchor, sequence->frontier, sequence->frame, (int64_t)sequence->window};
     qsa_hash_begin(state);
     qsa_hash_add(state, head, sizeof head);
@@ -187,9 +184,8 @@ static qsa_status digest_all(const qsa_cache *cache, const qsa_sequence *sequenc
 
 qsa_status qsa_seq_digest(const qsa_cache *cache, qsa_seq seq, uint64_t *out_digest)
 {
-    QSA_TRY(qsa_cache_idle(cache));
     qsa_sequence *sequence;
-    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     if (out_digest == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "digest: NULL argument");
     const uint32_t kv = row_width(cache, QSA_TENSOR_K), index = cache->layout.config.index_dim;

@@ -51,6 +51,12 @@ qsa_status qsa_sequence_find(const qsa_cache *cache, qsa_seq seq, qsa_sequence *
                     seq.generation);
 }
 
+qsa_status qsa_sequence_find_idle(const qsa_cache *cache, qsa_seq seq, qsa_sequence **out)
+{
+    QSA_TRY(qsa_cache_idle(cache));
+    return qsa_sequence_find(cache, seq, out);
+}
+
 void qsa_sequence_trim(qsa_cache *cache, qsa_sequence *sequence, uint64_t tokens)
 {
     assert(sequence->first_slot < QSA_PAGE_TOKENS);
@@ -159,9 +165,8 @@ qsa_status qsa_seq_open(qsa_cache *cache, qsa_seq *out_seq)
 
 qsa_status qsa_seq_close(qsa_cache *cache, qsa_seq seq)
 {
-    QSA_TRY(qsa_cache_idle(cache));
     qsa_sequence *sequence;
-    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     qsa_sequence_close(cache, sequence);
     return qsa_cache_settled(cache, QSA_OK);
 }
@@ -172,7 +177,7 @@ qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_info *out_
         return qsa_fail(QSA_E_ARGUMENT, "query: NULL argument");
     qsa_sequence *sequence;
     QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
-    uint64_t tokens = (uint64_t)(sequence->frontier - sequence->anchor);
+    uint64_t tokens = qsa_sequence_tokens(sequence);
     *out_info = (qsa_seq_info){.anchor = sequence->anchor,
                                .frontier = sequence->frontier,
                                .rotary_frame = sequence->frame,
@@ -185,9 +190,8 @@ qsa_status qsa_seq_query(const qsa_cache *cache, qsa_seq seq, qsa_seq_info *out_
 
 qsa_status qsa_seq_rewind(qsa_cache *cache, qsa_seq seq, int64_t to)
 {
-    QSA_TRY(qsa_cache_idle(cache));
     qsa_sequence *sequence;
-    QSA_TRY(qsa_sequence_find(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     if (to < sequence->anchor || to > sequence->frontier)
         return qsa_fail(QSA_E_RANGE, "rewind to %" PRId64 " is outside [%" PRId64 ", %" PRId64 "]", to,
                         sequence->anchor, sequence->frontier);

@@ -5,17 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static qsa_status find_idle(qsa_cache *cache, qsa_seq seq, qsa_sequence **out)
-{
-    QSA_TRY(qsa_cache_idle(cache));
-    return qsa_sequence_find(cache, seq, out);
-}
-
-static uint64_t tokens_of(const qsa_sequence *sequence)
-{
-    return (uint64_t)(sequence->frontier - sequence->anchor);
-}
-
 static qsa_status check_within(const char *verb, const qsa_sequence *sequence, int64_t position)
 {
     if (position < sequence->anchor || position > sequence->frontier)
@@ -38,7 +27,7 @@ static qsa_status check_free(const qsa_cache *cache, const char *verb, uint64_t 
 static qsa_status copy_run(qsa_cache *cache, const qsa_sequence *from, uint64_t dropped, const qsa_sequence *to,
                            uint64_t kept)
 {
-    assert(dropped + kept == tokens_of(from));
+    assert(dropped + kept == qsa_sequence_tokens(from));
     for (uint64_t t = 0, n; t < kept; t += n) {
         const qsa_place source = qsa_sequence_place(from, dropped + t), target = qsa_sequence_place(to, t);
         const uint32_t slot = source.slot > target.slot ? source.slot : target.slot;
@@ -62,7 +51,7 @@ static qsa_status pool_run(qsa_cache *cache, const qsa_sequence *sequence, uint6
 /* Cuts groups anew from the new anchor: moves the run into private pages and pools its keys again from raw keys. */
 static qsa_status repack(qsa_cache *cache, qsa_sequence *sequence, int64_t anchor)
 {
-    const uint64_t dropped = (uint64_t)(anchor - sequence->anchor), kept = tokens_of(sequence) - dropped;
+    const uint64_t dropped = (uint64_t)(anchor - sequence->anchor), kept = qsa_sequence_tokens(sequence) - dropped;
     assert(kept > 0 && dropped > 0);
     const uint32_t pages = (uint32_t)qsa_pages_for(kept);
     QSA_TRY(check_free(cache, "evict", pages));
@@ -99,7 +88,7 @@ static qsa_status evict(qsa_cache *cache, qsa_sequence *sequence, int64_t upto)
 qsa_status qsa_seq_evict(qsa_cache *cache, qsa_seq seq, int64_t upto)
 {
     qsa_sequence *sequence;
-    QSA_TRY(find_idle(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     QSA_TRY(check_within("evict", sequence, upto));
     return qsa_cache_settled(cache, evict(cache, sequence, upto));
 }
@@ -107,7 +96,7 @@ qsa_status qsa_seq_evict(qsa_cache *cache, qsa_seq seq, int64_t upto)
 qsa_status qsa_seq_remove(qsa_cache *cache, qsa_seq seq, qsa_span span)
 {
     qsa_sequence *sequence;
-    QSA_TRY(find_idle(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     if (span.begin > span.end)
         return qsa_fail(QSA_E_ARGUMENT, "remove: the span [%" PRId64 ", %" PRId64 ") is backwards", span.begin,
                         span.end);
@@ -130,7 +119,7 @@ qsa_status qsa_seq_remove(qsa_cache *cache, qsa_seq seq, qsa_span span)
 qsa_status qsa_seq_shift(qsa_cache *cache, qsa_seq seq, int64_t delta)
 {
     qsa_sequence *sequence;
-    QSA_TRY(find_idle(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     const int64_t most = QSA_MAX_POSITION;
     if (delta < -2 * most || delta > 2 * most || sequence->frame + delta > most || sequence->frame + delta < -most ||
         (sequence->placed && (sequence->anchor + delta < 0 || sequence->frontier + delta > most + 1)))
@@ -149,7 +138,7 @@ qsa_status qsa_seq_shift(qsa_cache *cache, qsa_seq seq, int64_t delta)
 qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens)
 {
     qsa_sequence *sequence;
-    QSA_TRY(find_idle(cache, seq, &sequence));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &sequence));
     if (tokens < cache->layout.config.ratio)
         return qsa_fail(QSA_E_ARGUMENT, "window of %" PRIu64 " tokens is below the ratio %" PRIu32, tokens,
                         cache->layout.config.ratio);
@@ -162,7 +151,7 @@ qsa_status qsa_seq_window(qsa_cache *cache, qsa_seq seq, uint64_t tokens)
 qsa_status qsa_seq_fork(qsa_cache *cache, qsa_seq seq, int64_t at, qsa_seq *out_seq)
 {
     qsa_sequence *from;
-    QSA_TRY(find_idle(cache, seq, &from));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &from));
     if (out_seq == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "fork: NULL argument");
     QSA_TRY(check_within("fork", from, at));
@@ -186,7 +175,7 @@ static qsa_status copy_pages(qsa_cache *cache, const qsa_sequence *from, uint32_
 qsa_status qsa_seq_copy(qsa_cache *cache, qsa_seq seq, qsa_seq *out_seq)
 {
     qsa_sequence *from;
-    QSA_TRY(find_idle(cache, seq, &from));
+    QSA_TRY(qsa_sequence_find_idle(cache, seq, &from));
     if (out_seq == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "copy: NULL argument");
     QSA_TRY(check_free(cache, "copy", from->n_pages));

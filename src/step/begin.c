@@ -69,9 +69,8 @@ static qsa_status plan_entry(qsa_step *step, const qsa_entry *entry, size_t numb
     qsa_step_entry *planned = &step->entries[number];
     qsa_batch_entry *told = &step->batch_entries[number];
     *planned = (qsa_step_entry){.sequence = sequence, .position = entry->position};
-    *told = (qsa_batch_entry){.first_token = step->batch.n_tokens,
-                              .tokens = entry->tokens,
-                              .stored = (uint64_t)(sequence->frontier - sequence->anchor)};
+    *told = (qsa_batch_entry){
+        .first_token = step->batch.n_tokens, .tokens = entry->tokens, .stored = qsa_sequence_tokens(sequence)};
     QSA_TRY(plan_triples(step, entry, number));
     plan_pages(step, number, need);
     step->batch.n_tokens += entry->tokens;
