@@ -55,15 +55,15 @@ static void add_items(layers *l)
     const bench_options *o = s->options;
     const size_t last = o->n_depths - 1, middle = middle_depth(o);
     for (size_t i = 0; i <= last; i++)
-        s->decode[i] = bench_steps_add(&s->steps, o->depths[i], 1, l->pool, o->threads);
+        s->decode[i] = bench_steps_add(&s->steps, o->depths[i], 1, l->pool, false);
     s->deepest = s->decode[last];
-    s->phases = bench_steps_add(&s->steps, o->depths[last], 1, NULL, o->threads);
+    s->phases = bench_steps_add(&s->steps, o->depths[last], 1, l->pool, true);
     if (o->threads > 1)
-        s->decode_alone = bench_steps_add(&s->steps, o->depths[last], 1, l->single, 1);
+        s->decode_alone = bench_steps_add(&s->steps, o->depths[last], 1, l->single, false);
     for (size_t i = 0; i <= last; i++) {
-        s->prefill[i] = bench_steps_add(&s->steps, o->depths[i], BENCH_CHUNK, l->pool, o->threads);
+        s->prefill[i] = bench_steps_add(&s->steps, o->depths[i], BENCH_CHUNK, l->pool, false);
         if (i == middle && o->threads > 1)
-            s->prefill_alone = bench_steps_add(&s->steps, o->depths[i], BENCH_CHUNK, l->single, 1);
+            s->prefill_alone = bench_steps_add(&s->steps, o->depths[i], BENCH_CHUNK, l->single, false);
     }
     s->middle = s->prefill[middle];
     for (size_t i = 0; i < s->steps.n_items; i++)

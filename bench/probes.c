@@ -172,7 +172,7 @@ static double thread_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double seconds_of(uint32_t threads, worker_work *work, void *context)
+static double seconds_of(uint32_t threads, qsa_thread_work *work, void *context)
 {
     if (threads != PROBE_THIS_THREAD)
         return workers_run(threads, work, context);

@@ -14,10 +14,10 @@ typedef enum probe_kind {
 } probe_kind;
 
 typedef struct probe {
-    uint64_t *words;  /* larger than the last-level cache, so that reading them leaves nothing else in it */
-    size_t count;     /* of words */
-    worker_work *fma; /* with the instruction set that is measured; NULL: none is known here */
-    uint32_t lanes;   /* f32 values of its vectors */
+    uint64_t *words;      /* larger than the last-level cache, so that reading them leaves nothing else in it */
+    size_t count;         /* of words */
+    qsa_thread_work *fma; /* with the instruction set that is measured; NULL: none is known here */
+    uint32_t lanes;       /* f32 values of its vectors */
 } probe;
 
 /* isa: as qsa_cache_isa() gives it. */

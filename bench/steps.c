@@ -21,7 +21,8 @@ typedef struct layer_run {
     bench_steps *all;
     uint32_t tokens, n_layers; /* of a block */
     uint32_t next_layer;
-    qsa_threads *pool; /* NULL: phase by phase */
+    qsa_threads *pool;
+    bool by_phase; /* every phase is timed */
 } layer_run;
 
 /* ---- what a step needs at least ---- */
@@ -66,34 +67,29 @@ static double operations(const qsa_config *c, uint32_t depth, uint32_t tokens)
 
 /* ---- running a block ---- */
 
-typedef struct layer_phases {
+typedef struct layer_phase {
     qsa_step *step;
-    double *seconds; /* [QSA_PHASES]; added to by worker 0 */
-    worker_barrier barrier;
-} layer_phases;
+    uint32_t phase;
+} layer_phase;
 
 /* The phases' errors are sticky in the step. */
-static void run_phases(void *context, uint32_t worker, uint32_t workers)
+static void run_part(void *context, uint32_t part, uint32_t parts)
 {
-    layer_phases *l = context;
-    for (uint32_t phase = 0; phase < QSA_PHASES; phase++) {
-        worker_barrier_wait(&l->barrier);
-        const double begin = clock_seconds();
-        (void)qsa_layer_phase(l->step, phase, worker, workers);
-        worker_barrier_wait(&l->barrier);
-        if (worker == 0)
-            l->seconds[phase] += clock_seconds() - begin;
-    }
+    const layer_phase *now = context;
+    (void)qsa_layer_phase(now->step, now->phase, part, parts);
 }
 
 /* A layer phase by phase. An error of a phase is seen at commit. */
-static bool run_layer_phases(uint32_t threads, qsa_step *step, uint32_t layer, const qsa_tensors *tensors,
+static bool run_layer_phases(qsa_threads *pool, qsa_step *step, uint32_t layer, const qsa_tensors *tensors,
                              const qsa_output *out, bench_sample *sample)
 {
     if (!bench_ok(qsa_layer_begin(step, layer, tensors, out)))
         return false;
-    layer_phases l = {.step = step, .seconds = sample->splits, .barrier = {.workers = threads}};
-    workers_run(threads, run_phases, &l);
+    for (uint32_t phase = 0; phase < QSA_PHASES; phase++) {
+        const double begin = clock_seconds();
+        (void)qsa_threads_run(pool, run_part, &(layer_phase){step, phase});
+        sample->splits[phase] += clock_seconds() - begin;
+    }
     return true;
 }
 
@@ -106,8 +102,8 @@ static bool run_layer(bench_item *item, qsa_step *step, uint32_t i, bench_sample
     const qsa_output out = {all->output + i * run->tokens * q, q, all->history.config.head_dim};
     const uint32_t layer = (run->next_layer + i) % all->history.config.layers;
     const double begin = clock_seconds();
-    const bool is_good = run->pool ? bench_ok(qsa_threads_layer(run->pool, step, layer, &tensors, &out))
-                                   : run_layer_phases(item->threads, step, layer, &tensors, &out, sample);
+    const bool is_good = run->by_phase ? run_layer_phases(run->pool, step, layer, &tensors, &out, sample)
+                                       : bench_ok(qsa_threads_layer(run->pool, step, layer, &tensors, &out));
     const double seconds = clock_seconds() - begin;
     sample->fastest = i == 0 ? seconds : fmin(seconds, sample->fastest);
     sample->slowest = i == 0 ? seconds : fmax(seconds, sample->slowest);
@@ -166,17 +162,17 @@ static bool run_block(bench_item *item, bench_sample *sample)
 
 /* ---- items ---- */
 
-bench_item *bench_steps_add(bench_steps *all, uint32_t depth, uint32_t tokens, qsa_threads *pool, uint32_t threads)
+bench_item *bench_steps_add(bench_steps *all, uint32_t depth, uint32_t tokens, qsa_threads *pool, bool by_phase)
 {
     assert(all->n_items < BENCH_MAX_ITEMS && tokens > 0 && tokens <= BENCH_CHUNK);
     const qsa_config *c = &all->history.config;
     const bool is_prefill = tokens > 1;
     layer_run *run = memory_new(1, sizeof *run);
-    *run = (layer_run){.all = all, .tokens = tokens, .n_layers = c->layers, .pool = pool};
+    *run = (layer_run){.all = all, .tokens = tokens, .n_layers = c->layers, .pool = pool, .by_phase = by_phase};
     if (is_prefill && c->layers > PREFILL_LAYERS)
         run->n_layers = PREFILL_LAYERS;
     bench_item *item = &all->items[all->n_items++];
-    *item = (bench_item){.threads = threads, .depth = depth, .run = run_block, .owner = run};
+    *item = (bench_item){.threads = qsa_threads_count(pool), .depth = depth, .run = run_block, .owner = run};
     item->kind = is_prefill ? PROBE_FMA : PROBE_READ;
     if (c->device) /* whose peak is not known */
         return item;

@@ -20,10 +20,9 @@ typedef struct bench_steps {
 bool bench_steps_open(bench_steps *all, const bench_options *o);
 void bench_steps_close(bench_steps *all);
 
-/* Adds an item of `tokens` after `depth`. On the pool, or without one phase by phase on `threads` workers: then
- * splits[phase] has the seconds of each phase, over all layers. Prefill runs a few layers per block and the next ones
- * in the next block. */
-bench_item *bench_steps_add(bench_steps *all, uint32_t depth, uint32_t tokens, qsa_threads *pool, uint32_t threads);
+/* Adds an item of `tokens` after `depth`. by_phase: splits[phase] gets the seconds of each phase, over all layers.
+ * Prefill runs a few layers per block and the next ones in the next block. */
+bench_item *bench_steps_add(bench_steps *all, uint32_t depth, uint32_t tokens, qsa_threads *pool, bool by_phase);
 
 /* Layers of a block. */
 uint32_t bench_steps_layers(const bench_item *item);

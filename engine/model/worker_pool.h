@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread pool of a forward pass. The caller runs the pass operation by operation; workers and caller share the
- * units of an operation, and the next operation begins when all are done. No result depends on who runs which unit.
- *
- * A waiting worker spins for less than a microsecond, then yields its processor to other threads, and sleeps after
- * WATCH_NS: the next operation of a pass nearly always comes sooner, and an idle pool costs nothing. */
+/* The threads of a forward pass. The caller runs the pass operation by operation; the threads of libqsa's pool, the
+ * caller among them, share the units of an operation, and the next operation begins when all are done. No result
+ * depends on who runs which unit. */
 #ifndef QSA_ENGINE_MODEL_WORKER_POOL_H
 #define QSA_ENGINE_MODEL_WORKER_POOL_H
 

@@ -178,6 +178,7 @@ static void steps(void **state)
     REFUSED(QSA_E_ORDER, "no step is open", qsa_step_commit, NULL, NULL);
     REFUSED(QSA_E_ORDER, "no finished layer", qsa_step_selection, NULL, 0, groups, &n);
     REFUSED(QSA_E_ARGUMENT, "pool is NULL", qsa_threads_layer, NULL, NULL, 0, &tensors, &output);
+    REFUSED(QSA_E_ARGUMENT, "work is NULL", qsa_threads_run, threads, NULL, NULL);
     mini_ok(qsa_step_begin(cache, &entry, 1, &step));
     REFUSED(QSA_E_BUSY, "a step is open", qsa_seq_close, cache, seq);
     REFUSED(QSA_E_ARGUMENT, "layer 3 of 3", qsa_threads_layer, threads, step, 3, &tensors, &output);

@@ -1,6 +1,8 @@
 /* The pool of threads: its limits, and the same bits as one part, for any count and any number of layers. */
 #include "world.h"
 
+#include <fenv.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 static void counts_have_limits(void **state)
@@ -37,6 +39,48 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
     }
     world_batch_close(&one);
     world_batch_close(&many);
+}
+
+typedef struct round_log {
+    uint32_t parts;
+    atomic_uint runs[16]; /* of each part */
+    bool rounds_up[16];   /* whether a part rounds so, and not to nearest */
+} round_log;
+
+static void note_part(void *context, uint32_t part, uint32_t parts)
+{
+    round_log *log = context;
+    log->parts = parts;
+    volatile float one = 1, tiny = 1e-20f;
+    log->rounds_up[part] = one + tiny > 1;
+    atomic_fetch_add(&log->runs[part], 1);
+}
+
+static void every_part_runs_once_a_round_in_the_default_environment(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 200 };
+    for (uint32_t count = 1; count <= 16; count += count < 4 ? 1 : 4) {
+        qsa_threads *threads;
+        round_log log = {0};
+        assert_int_equal(fesetround(FE_UPWARD), 0);
+        world_ok(qsa_threads_create(count, &threads));
+        for (unsigned i = 0; i < ROUNDS; i++)
+            world_ok(qsa_threads_run(threads, note_part, &log));
+        assert_int_equal(fegetround(), FE_UPWARD); /* the caller's is as it was */
+        assert_int_equal(fesetround(FE_TONEAREST), 0);
+        assert_int_equal(log.parts, count);
+        for (uint32_t part = 0; part < 16; part++) {
+            assert_int_equal(log.runs[part], part < count ? ROUNDS : 0);
+            assert_false(log.rounds_up[part]);
+        }
+        qsa_threads_destroy(threads);
+    }
+    world_refused(QSA_E_ARGUMENT, "the pool is NULL", qsa_threads_run(NULL, note_part, NULL));
+    qsa_threads *threads;
+    world_ok(qsa_threads_create(1, &threads));
+    world_refused(QSA_E_ARGUMENT, "work is NULL", qsa_threads_run(threads, NULL, NULL));
+    qsa_threads_destroy(threads);
 }
 
 static void bad_layers_are_refused_and_the_pool_lives_on(void **state)
@@ -106,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_have_limits),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+        cmocka_unit_test(every_part_runs_once_a_round_in_the_default_environment),
         cmocka_unit_test(bad_layers_are_refused_and_the_pool_lives_on),
         cmocka_unit_test(refused_input_is_named_the_same_by_any_threads),
     };
