@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE /* getrusage, sysconf */
 #include "console/engine_options.h"
 
+#include "console/bus_error.h"
 #include "console/device_option.h"
 
 #include <inttypes.h>
@@ -16,8 +17,11 @@ const char ENGINE_OPTIONS_USAGE[] =
     "      --kv TYPE       K/V cache: bf16 (default), f32, f16 or q8_0\n"
     "      --index TYPE    index keys and queries: bf16 (default) or f32\n"
     "      --chunk N       prompt tokens per forward pass, 1 to 65536; default: by model\n"
-    "      --device NAME   where the QSA layers run: host (default), opencl or opencl:N; `qsa devices` lists them\n";
+    "      --device NAME   where the QSA layers run: host (default), opencl or opencl:N; `qsa devices` lists them\n"
+    "      --mlock         keep the weights in memory; the n-gram table and the embedding stay in the file\n"
+    "      --no-mmap       read the weights into memory instead of mapping them; the same two stay in the file\n";
 
+static qsa_residency residency = QSA_RESIDENCY_MAPPED;
 static const char *device_name; /* opened with the model: a wrong one is no wrong command line */
 
 void engine_options_init(qsa_context_options *out)
@@ -50,6 +54,12 @@ int engine_option(const options *o, int option, qsa_context_options *out)
         break;
     case ENGINE_OPTION_DEVICE:
         device_name = optarg;
+        break;
+    case ENGINE_OPTION_MLOCK:
+        residency = QSA_RESIDENCY_LOCKED;
+        break;
+    case ENGINE_OPTION_NO_MMAP:
+        residency = QSA_RESIDENCY_LOADED;
         break;
     default:
         return 0;
@@ -89,6 +99,7 @@ bool engine_open_model(const char *command, const char *path, qsa_weight_storage
     qsa_model_options model_options;
     qsa_model_options_init(&model_options);
     model_options.weights = weights;
+    model_options.residency = residency;
     qsa_status status = path ? QSA_OK : qsa_demo_model(announce, name, &made);
     if (status == QSA_OK)
         status = qsa_model_open(path ? path : made, &model_options, out_model);
@@ -97,6 +108,7 @@ bool engine_open_model(const char *command, const char *path, qsa_weight_storage
         engine_say(command);
         return false;
     }
+    bus_error_watch(command, *out_model);
     qsa_model_info info;
     qsa_model_get_info(*out_model, &info);
     if (info.ratios_missing)

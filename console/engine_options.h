@@ -8,7 +8,15 @@
 #include <qsa_engine.h>
 
 /* Vals of the shared long options; those of a command begin at ENGINE_OPTION_END. */
-enum { ENGINE_OPTION_KV = 256, ENGINE_OPTION_INDEX, ENGINE_OPTION_CHUNK, ENGINE_OPTION_DEVICE, ENGINE_OPTION_END };
+enum {
+    ENGINE_OPTION_KV = 256,
+    ENGINE_OPTION_INDEX,
+    ENGINE_OPTION_CHUNK,
+    ENGINE_OPTION_DEVICE,
+    ENGINE_OPTION_MLOCK,
+    ENGINE_OPTION_NO_MMAP,
+    ENGINE_OPTION_END
+};
 
 /* clang-format off */
 #define ENGINE_OPTIONS                                     \
@@ -16,7 +24,9 @@ enum { ENGINE_OPTION_KV = 256, ENGINE_OPTION_INDEX, ENGINE_OPTION_CHUNK, ENGINE_
     {"kv", required_argument, NULL, ENGINE_OPTION_KV},     \
     {"index", required_argument, NULL, ENGINE_OPTION_INDEX}, \
     {"chunk", required_argument, NULL, ENGINE_OPTION_CHUNK}, \
-    {"device", required_argument, NULL, ENGINE_OPTION_DEVICE}
+    {"device", required_argument, NULL, ENGINE_OPTION_DEVICE}, \
+    {"mlock", no_argument, NULL, ENGINE_OPTION_MLOCK},     \
+    {"no-mmap", no_argument, NULL, ENGINE_OPTION_NO_MMAP}
 /* clang-format on */
 
 extern const char ENGINE_OPTIONS_USAGE[];

@@ -28,7 +28,7 @@ static uint64_t available_bytes(const qsa_plan *p)
 /* What is still to be read or allocated. */
 static uint64_t needed_bytes(const qsa_plan *p)
 {
-    return p->resident_bytes - p->copied_bytes;
+    return p->resident_bytes - p->copied_bytes - p->taken_bytes;
 }
 
 bool plan_resolve_max(const char *command, const qsa_model *model, qsa_context_options *options)

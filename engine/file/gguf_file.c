@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* What a shard says about the split file. */
 typedef struct split {
@@ -243,6 +244,8 @@ void gguf_file_close(gguf_file *file)
         return;
     for (uint32_t i = 0; i < file->shard_count; i++)
         gguf_shard_close(&file->shards[i]);
+    if (file->loaded)
+        munmap(file->loaded, file->loaded_bytes);
     free(file->shards);
     free(file->tensors);
     free(file);

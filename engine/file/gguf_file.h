@@ -6,8 +6,8 @@
  * mapping, and no name or string holds a NUL byte. Keys come from the first shard, tensors from all shards.
  *
  * A function that fails returns a status, leaves its out-parameters unchanged, and sets engine_error_detail() to one
- * line that names the file and the key or tensor. If another process truncates a mapped file, reading it raises SIGBUS:
- * we cannot prevent that. */
+ * line that names the file and the key or tensor. If another process truncates a mapped file, reading it raises SIGBUS
+ * (gguf_file_mapped_at tells a handler where). */
 #ifndef QSA_ENGINE_GGUF_FILE_H
 #define QSA_ENGINE_GGUF_FILE_H
 

@@ -26,6 +26,8 @@ struct gguf_file {
     uint32_t shard_count;
     gguf_file_tensor *tensors; /* [tensor_count], ascending by name, names unique */
     size_t tensor_count;
+    uint8_t *loaded; /* [loaded_bytes], mapped anonymously: tensors that are read, not mapped; NULL: none */
+    size_t loaded_bytes;
 };
 
 /* Maps the file and parses its header. On failure the shard is empty; closing it again is legal. Errors: as

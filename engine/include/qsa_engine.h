@@ -66,8 +66,9 @@ typedef enum qsa_fit {
 
 /* What a context of a model takes, and whether that fits here now. All in bytes, if not said otherwise. */
 typedef struct qsa_plan {
-    uint64_t weight_bytes[QSA_WEIGHT_KIND_COUNT]; /* used in place, in the mapped file */
-    uint64_t copied_bytes;                        /* weights that the open model has in memory of its own */
+    uint64_t weight_bytes[QSA_WEIGHT_KIND_COUNT]; /* used in place, as they are in the file */
+    uint64_t copied_bytes;                        /* weights that the open model has dequantised or reordered */
+    uint64_t taken_bytes;                         /* of weight_bytes: loaded or locked when the model was opened */
     qsa_memory_plan cache;                        /* libqsa's */
     uint64_t state_bytes;      /* recurrent states with checkpoints, and lists of tokens, of all sessions, at most */
     uint64_t activation_bytes; /* of a chunk, and the logits of a token per session */
@@ -95,9 +96,17 @@ typedef enum qsa_weight_storage {
     QSA_WEIGHTS_F32 = 1     /* dequantised at load: for exact comparison of small models */
 } qsa_weight_storage;
 
+/* Where the resident weights are (qsa_weight_kind). Embedding and n-gram table are always mapped. */
+typedef enum qsa_residency {
+    QSA_RESIDENCY_MAPPED = 0, /* in the page cache, shared by all processes; the kernel may drop and read them again */
+    QSA_RESIDENCY_LOCKED,     /* the same, locked: never dropped */
+    QSA_RESIDENCY_LOADED      /* read into this process's memory, in huge pages */
+} qsa_residency;
+
 typedef struct qsa_model_options {
     size_t size_bytes;          /* sizeof(qsa_model_options), set by qsa_model_options_init */
     qsa_weight_storage weights; /* default QSA_WEIGHTS_NATIVE, which is 0 */
+    qsa_residency residency;    /* default QSA_RESIDENCY_MAPPED, which is 0; of weights used in place */
 } qsa_model_options;
 
 void qsa_model_options_init(qsa_model_options *options);
@@ -128,13 +137,18 @@ typedef struct qsa_model_info {
 
 /* Opens a file, or the first shard of a split one; the others are found beside it. Errors: QSA_E_IO (missing, a
  * directory, unreadable), QSA_E_FORMAT (not a GGUF, truncated, a missing or misshapen tensor or key, which is named),
- * QSA_E_LIMIT (a header beyond all reason), QSA_E_UNSUPPORTED (another architecture, tensor type or tokenizer, which is
- * named). */
+ * QSA_E_LIMIT (a header beyond all reason), QSA_E_MEMORY (also: weights that cannot be loaded or locked),
+ * QSA_E_UNSUPPORTED (another architecture, tensor type or tokenizer, which is named). */
 qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qsa_model **out_model);
 /* Call after destroying its contexts. NULL is legal. */
 void qsa_model_close(qsa_model *model);
 
 void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info);
+
+/* The path of the model's file whose mapping holds the address, NULL if none does. A mapped file that another process
+ * cuts short raises SIGBUS where it is read; the library installs no handler. A host's handler may call this, which is
+ * async-signal-safe, to tell such a signal from others; the handler must not return. */
+const char *qsa_model_file_at(const qsa_model *model, const void *address);
 
 /* Norm weights of QSA layer number qsa_layer (0 .. info.qsa.layers - 1), and which layer of the model that is. They
  * belong to the model. Errors: QSA_E_ARGUMENT. */

@@ -11,6 +11,7 @@
 #include "model/hyper.h"
 #include "model/ngram.h"
 #include "model/product.h"
+#include "model/rows.h"
 
 #include <fenv.h>
 #include <stdlib.h>
@@ -188,44 +189,36 @@ uint32_t forward_query_layers(const forward *f)
     return f->model->shape.qsa_layers - stores_last(&f->model->shape, &f->batch);
 }
 
-/* ---- lookups: embedding and n-gram rows ---- */
+/* ---- inputs: rows of the embedding and of the n-gram table ---- */
 
-typedef struct lookup {
-    const qsa_weights *table;
-    const int32_t *rows;
-    size_t copies; /* of each row, one after the other */
-    float *out;    /* [units][copies][inner] */
-} lookup;
-
-/* Unit: a row. */
-static void task_lookup(const void *context, const void *operation, size_t begin, size_t end)
+static row_lookup embedding_rows(const pass *p, const forward_batch *b)
 {
-    (void)context;
-    const lookup *l = operation;
-    const size_t inner = l->table->inner;
-    for (size_t i = begin; i < end; i++) {
-        float *out = l->out + i * l->copies * inner;
-        qsa_weights_row(l->table, (size_t)l->rows[i], out);
-        for (size_t copy = 1; copy < l->copies; copy++)
-            memcpy(out + copy * inner, out, inner * sizeof *out);
-    }
+    return (row_lookup){&p->weights->embedding, b->ids, b->tokens, p->shape->streams, p->residual};
 }
 
-static void look_up(pass *p, const lookup *l, size_t n)
+static row_lookup table_rows(const pass *p, const forward_batch *b)
 {
-    run_task(p, task_lookup, l, n, rows_grain(l->table->inner));
+    return (row_lookup){&p->weights->ngram_rows, b->ngram_rows, (size_t)b->tokens * p->shape->ngram.heads, 1, p->ngram};
 }
 
-/* The embedding in every stream, and the rows of the n-gram table. */
-static void read_inputs(pass *p, const forward_batch *b)
+/* Before anything is computed: all rows of the batch are known, and are read from the disk side by side. */
+static void fetch_inputs(const qsa_model *model, pass *p, const forward_batch *b)
 {
-    const model_weights *w = p->weights;
-    part_clock_enter(p->clock, QSA_PART_EMBEDDING);
-    look_up(p, &(lookup){&w->embedding, b->ids, p->shape->streams, p->residual}, b->tokens);
-    if (p->ngram == NULL)
-        return;
+    const row_lookup embedding = embedding_rows(p, b), table = table_rows(p, b);
     part_clock_enter(p->clock, QSA_PART_NGRAM);
-    look_up(p, &(lookup){&w->ngram_rows, b->ngram_rows, 1, p->ngram}, (size_t)b->tokens * p->shape->ngram.heads);
+    if (model->maps_table)
+        rows_fetch(p, &table);
+    part_clock_enter(p->clock, QSA_PART_EMBEDDING);
+    if (model->maps_embedding)
+        rows_fetch(p, &embedding);
+}
+
+/* The embedding in every stream. */
+static void read_embedding(pass *p, const forward_batch *b)
+{
+    const row_lookup rows = embedding_rows(p, b);
+    part_clock_enter(p->clock, QSA_PART_EMBEDDING);
+    rows_look_up(p, &rows);
 }
 
 /* ---- layers ---- */
@@ -268,14 +261,31 @@ static void run_experts(pass *p, uint32_t layer, size_t tokens)
     hyper_write(p, tokens);
 }
 
+static bool is_first_with_ngrams(const model_shape *s, uint32_t layer)
+{
+    uint32_t first = 0;
+    while (!s->has_ngram[first])
+        first++;
+    return layer == first;
+}
+
+/* The rows of the table are looked up by the first layer that needs them: until then the disk had time. */
+static void run_ngram(pass *p, uint32_t layer, const forward_batch *b)
+{
+    part_clock_enter(p->clock, QSA_PART_NGRAM);
+    if (is_first_with_ngrams(p->shape, layer)) {
+        const row_lookup rows = table_rows(p, b);
+        rows_look_up(p, &rows);
+    }
+    ngram_layer(p, layer);
+}
+
 /* Of the last layer, computes only what the states of later tokens and the wanted logits depend on. */
 static qsa_status run_layer(pass *p, uint32_t layer, const forward_batch *b)
 {
     const bool is_last = layer == p->shape->layers - 1;
-    if (p->shape->has_ngram[layer]) {
-        part_clock_enter(p->clock, QSA_PART_NGRAM);
-        ngram_layer(p, layer);
-    }
+    if (p->shape->has_ngram[layer])
+        run_ngram(p, layer, b);
     part_clock_enter(p->clock, QSA_PART_HYPER);
     hyper_read(p, &p->weights->layers[layer].hyper_mixer, b->tokens);
     const qsa_status status = run_mixer(p, layer, is_last && stores_last(p->shape, b));
@@ -296,7 +306,7 @@ static void run_head(pass *p, const forward_batch *b, float *logits)
 
 static qsa_status run_all(pass *p, const forward_batch *b, float *logits)
 {
-    read_inputs(p, b);
+    read_embedding(p, b);
     for (uint32_t layer = 0; layer < p->shape->layers; layer++)
         ENGINE_TRY(run_layer(p, layer, b));
     if (b->wanted_count > 0)
@@ -315,6 +325,7 @@ qsa_status forward_run(forward *f, qsa_step *step, const float **out_logits)
     fenv_t callers;
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
+    fetch_inputs(f->model, p, b);
     const qsa_status status = run_all(p, b, f->logits);
     fesetenv(&callers);
     part_clock_enter(p->clock, QSA_PART_OTHER);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/model.h"
 
+#include "base/available.h"
 #include "base/error.h"
+#include "file/gguf_residency.h"
 #include "model/tokenizer_keys.h"
 #include "model/weight_kinds.h"
 
@@ -66,14 +68,61 @@ static qsa_status describe(qsa_model *model)
                                                       : QSA_OK;
 }
 
+/* ---- where the weights are ---- */
+
+static bool is_resident(const void *user, const gguf_file_tensor *tensor)
+{
+    const qsa_model *m = user;
+    return !weight_is_copied(tensor, m->storage) &&
+           weight_kind_is_resident(weight_kind_of(m->file, &m->shape, tensor->name));
+}
+
+static bool is_table(const void *user, const gguf_file_tensor *tensor)
+{
+    const qsa_model *m = user;
+    const qsa_weight_kind kind = weight_kind_of(m->file, &m->shape, tensor->name);
+    return kind == QSA_WEIGHT_EMBEDDING || kind == QSA_WEIGHT_TABLE;
+}
+
+/* Said before minutes of reading. */
+static qsa_status check_room(const qsa_model *model)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < gguf_file_tensor_count(model->file); i++)
+        if (is_resident(model, gguf_file_tensor_at(model->file, i)))
+            bytes += gguf_file_tensor_at(model->file, i)->bytes;
+    qsa_available_memory available;
+    qsa_get_available_memory(&available);
+    if (bytes <= available_memory_least(&available))
+        return QSA_OK;
+    const double mib = 1 << 20;
+    return engine_fail(QSA_E_MEMORY, "%s: the weights take %.1f MiB, %.1f MiB are available",
+                       gguf_file_name(model->file), (double)bytes / mib,
+                       (double)available_memory_least(&available) / mib);
+}
+
+static qsa_status settle_weights(qsa_model *model, qsa_residency residency)
+{
+    gguf_file_scatter(model->file, is_table, model);
+    if (residency == QSA_RESIDENCY_MAPPED)
+        return QSA_OK;
+    ENGINE_TRY(check_room(model));
+    return (residency == QSA_RESIDENCY_LOADED ? gguf_file_load : gguf_file_lock)(model->file, is_resident, model,
+                                                                                 &model->taken_bytes);
+}
+
 /* ---- life ---- */
 
-static qsa_status open_parts(qsa_model *model, const char *path, qsa_weight_storage storage)
+static qsa_status open_parts(qsa_model *model, const char *path, qsa_residency residency)
 {
     ENGINE_TRY(gguf_file_open(path, &model->file));
     ENGINE_TRY(model_shape_read(model->file, &model->shape));
     ENGINE_TRY(tokenizer_from_keys(model->file, model->shape.vocabulary, &model->tokens, &model->info.tokenizer));
-    ENGINE_TRY(model_weights_bind(model->file, &model->shape, storage, &model->weights));
+    ENGINE_TRY(settle_weights(model, residency));
+    ENGINE_TRY(model_weights_bind(model->file, &model->shape, model->storage, &model->weights));
+    model->maps_embedding = gguf_file_mapped_at(model->file, model->weights.embedding.data) != NULL &&
+                            model->weights.embedding.data != model->weights.output.data;
+    model->maps_table = gguf_file_mapped_at(model->file, model->weights.ngram_rows.data) != NULL;
     return describe(model);
 }
 
@@ -91,11 +140,14 @@ qsa_status qsa_model_open(const char *path, const qsa_model_options *options, qs
     const qsa_weight_storage storage = options == NULL ? QSA_WEIGHTS_NATIVE : options->weights;
     if (storage != QSA_WEIGHTS_NATIVE && storage != QSA_WEIGHTS_F32)
         return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: unknown storage of weights %d", (int)storage);
+    const qsa_residency residency = options == NULL ? QSA_RESIDENCY_MAPPED : options->residency;
+    if ((unsigned)residency > QSA_RESIDENCY_LOADED)
+        return engine_fail(QSA_E_ARGUMENT, "qsa_model_open: unknown residency of weights %d", (int)residency);
     qsa_model *model = calloc(1, sizeof *model);
     if (model == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for a model");
     model->storage = storage;
-    const qsa_status status = open_parts(model, path, storage);
+    const qsa_status status = open_parts(model, path, residency);
     if (status != QSA_OK) {
         qsa_model_close(model);
         return status;
@@ -117,6 +169,11 @@ void qsa_model_close(qsa_model *model)
 void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info)
 {
     *out_info = model->info;
+}
+
+const char *qsa_model_file_at(const qsa_model *model, const void *address)
+{
+    return model == NULL ? NULL : gguf_file_mapped_at(model->file, address);
 }
 
 qsa_status qsa_model_get_norms(const qsa_model *model, uint32_t qsa_layer, uint32_t *out_layer,

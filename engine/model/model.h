@@ -14,6 +14,8 @@ struct qsa_model {
     model_shape shape;
     model_weights weights;
     uint64_t weight_bytes[QSA_WEIGHT_KIND_COUNT]; /* used in place */
+    uint64_t taken_bytes;                         /* of them: loaded or locked */
+    bool maps_embedding, maps_table;              /* their rows are fetched from the file */
     tokenizer *tokens;
     qsa_model_info info;
 };

@@ -49,7 +49,7 @@ bool weight_kind_is_resident(qsa_weight_kind kind)
     return kind != QSA_WEIGHT_EMBEDDING && kind != QSA_WEIGHT_TABLE && kind != QSA_WEIGHT_UNUSED;
 }
 
-static bool is_copied(const gguf_file_tensor *t, qsa_weight_storage storage)
+bool weight_is_copied(const gguf_file_tensor *t, qsa_weight_storage storage)
 {
     return t->type != GGML_TYPE_F32 && (storage == QSA_WEIGHTS_F32 || qsa_format_find((uint32_t)t->type) == NULL);
 }
@@ -60,7 +60,7 @@ void weight_kinds_count(const gguf_file *file, const model_shape *shape, qsa_wei
     memset(out_bytes, 0, QSA_WEIGHT_KIND_COUNT * sizeof *out_bytes);
     for (size_t i = 0; i < gguf_file_tensor_count(file); i++) {
         const gguf_file_tensor *t = gguf_file_tensor_at(file, i);
-        if (!is_copied(t, storage))
+        if (!weight_is_copied(t, storage))
             out_bytes[weight_kind_of(file, shape, t->name)] += t->bytes;
     }
 }

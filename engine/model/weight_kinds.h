@@ -12,6 +12,9 @@ qsa_weight_kind weight_kind_of(const gguf_file *file, const model_shape *shape, 
 /* Whether every token may read any page of it. The embedding and the n-gram table are read a few rows per token. */
 bool weight_kind_is_resident(qsa_weight_kind kind);
 
+/* Whether binding dequantises the matrix. Vectors of other types are copied as well, but are small. */
+bool weight_is_copied(const gguf_file_tensor *tensor, qsa_weight_storage storage);
+
 /* The bytes of the tensors that are used in place; copies are counted by model_weights_bind. */
 void weight_kinds_count(const gguf_file *file, const model_shape *shape, qsa_weight_storage storage,
                         uint64_t out_bytes[QSA_WEIGHT_KIND_COUNT]);

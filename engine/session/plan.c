@@ -116,6 +116,7 @@ static qsa_status measure(const qsa_model *model, const qsa_context_options *o, 
     p->context = o->context;
     p->sessions = o->sessions;
     p->copied_bytes = model->weights.owned_bytes;
+    p->taken_bytes = model->taken_bytes;
     p->session_bytes = states_of_session(o) * plan_state_bytes(s);
     p->token_bytes = p->cache.bytes_per_token + list_bytes;
     p->state_bytes = o->sessions * p->session_bytes + o->context * list_bytes;
@@ -133,7 +134,8 @@ static qsa_fit fit_of(const qsa_plan *p, const qsa_available_memory *available)
     const qsa_available_memory memory = {available->machine_bytes, available->cgroup_bytes, QSA_NO_LIMIT};
     if (p->context_bytes > available_memory_least(available))
         return QSA_FIT_NOT;
-    return p->resident_bytes - p->copied_bytes > available_memory_least(&memory) ? QSA_FIT_DISK : QSA_FIT_MEMORY;
+    return p->resident_bytes - p->copied_bytes - p->taken_bytes > available_memory_least(&memory) ? QSA_FIT_DISK
+                                                                                                  : QSA_FIT_MEMORY;
 }
 
 /* ---- the largest context ---- */

@@ -100,7 +100,7 @@ int __wrap_munmap(void *at, size_t bytes)
 
 static const char *path;
 
-static qsa_status open_all(qsa_weight_storage weights)
+static qsa_status open_all(qsa_weight_storage weights, qsa_residency residency)
 {
     qsa_model *model = NULL;
     qsa_context *context = NULL;
@@ -108,6 +108,7 @@ static qsa_status open_all(qsa_weight_storage weights)
     qsa_model_options m;
     qsa_model_options_init(&m);
     m.weights = weights;
+    m.residency = residency;
     const qsa_context_options o = model_options(2, 32, 1);
     qsa_status status = qsa_model_open(path, &m, &model);
     if (status == QSA_OK)
@@ -127,16 +128,17 @@ static void every_allocation_of_open_and_create_may_fail(void **state)
     static char name[512];
     snprintf(name, sizeof name, "%s/model/tiny-q8_0.gguf", QSA_GOLDEN_DIR);
     path = name;
-    for (int f32 = 0; f32 < 2; f32++) {
-        const qsa_weight_storage weights = f32 ? QSA_WEIGHTS_F32 : QSA_WEIGHTS_NATIVE;
+    for (int i = 0; i < 3; i++) {
+        const qsa_weight_storage weights = i == 1 ? QSA_WEIGHTS_F32 : QSA_WEIGHTS_NATIVE;
+        const qsa_residency residency = i == 2 ? QSA_RESIDENCY_LOADED : QSA_RESIDENCY_MAPPED;
         fail_at = 0;
-        assert_int_equal(open_all(weights), QSA_OK); /* what is allocated once for the process */
+        assert_int_equal(open_all(weights, residency), QSA_OK); /* what is allocated once for the process */
         uint64_t n = 1;
         for (;; n++) {
             const int64_t before = live;
             calls = 0;
             fail_at = n;
-            const qsa_status status = open_all(weights);
+            const qsa_status status = open_all(weights, residency);
             fail_at = 0;
             assert_int_equal(live, before);
             if (status == QSA_OK)
