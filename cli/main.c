@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa: the program. Runs a command and fails if what it printed could not be written. */
-#define _POSIX_C_SOURCE 200809L /* SIGPIPE */
+#define _XOPEN_SOURCE 700 /* SIGPIPE, SIGXFSZ */
 #include "cli/commands.h"
 #include "console/options.h"
 
@@ -59,7 +59,7 @@ static const char *command_word(const char *word)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
         return "help";
-    return strcmp(word, "--version") == 0 ? "version" : word;
+    return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 ? "version" : word;
 }
 
 static int cmd_help(int argc, char **argv)
@@ -97,7 +97,8 @@ static int cmd_version(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, and said */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, and said; so is a limit of file sizes */
+    signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         print_usage(stderr);
         return EXIT_USAGE;

@@ -125,7 +125,6 @@ static void catch_signals(void)
     const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         sigaction(numbers[i], &action, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is a failed write, and said */
 }
 
 static bool go_on(void *user, uint64_t written, uint64_t bytes)

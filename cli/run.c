@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa run: reads a prompt and generates its continuation. */
-#define _POSIX_C_SOURCE 200809L /* sigaction, isatty */
+#define _POSIX_C_SOURCE 200809L /* sigaction */
 #include "cli/commands.h"
 #include "console/clock.h"
 #include "console/engine_options.h"
 #include "console/generation.h"
-#include "console/memory.h"
 #include "console/plan_table.h"
+#include "console/run_report.h"
+#include "console/save_target.h"
 #include "console/text.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char COMMAND[] = "run";
 enum { DEFAULT_TOKENS = 256, EXIT_SIGNAL = 128 };
@@ -75,7 +73,8 @@ static void print_usage(void)
         "  -f, --file FILE     prompt from a file; - for standard input\n"
         "  -p, --prompt TEXT   prompt, after that of --file\n"
         "      --load FILE     resume a saved session; the prompt, if any, follows what it holds\n"
-        "      --save FILE     save the session at the end, also after Ctrl-C or SIGTERM\n"
+        "      --save FILE     save the session at the end, whatever ended it: a signal, a closed\n"
+        "                      pipe, an error\n"
         "  -n, --tokens N      tokens to generate, 0 to 2147483647; default 256\n"
         "  -c, --context N     capacity of the cache in tokens, 1 to the model's context; max: the largest that fits\n"
         "                      into memory; default: what the run needs\n",
@@ -190,29 +189,6 @@ static bool read_text(const request *r, text *t)
     return t->n > 0 || r->generation.load;
 }
 
-/* Said before the work, not after it: there must be a folder to save to. */
-static bool can_save(const request *r)
-{
-    if (!r->save)
-        return true;
-    char *folder = memory_new(strlen(r->save) + 2, 1);
-    const char *slash = strrchr(r->save, '/');
-    struct stat about;
-    if (slash)
-        memcpy(folder, r->save, (size_t)(slash - r->save) + 1);
-    else
-        folder[0] = '.';
-    bool is_good = access(folder, W_OK | X_OK) == 0;
-    if (!is_good)
-        options_say(COMMAND, "cannot save to %s: %s", r->save, strerror(errno));
-    else if (stat(r->save, &about) == 0 && !S_ISREG(about.st_mode)) {
-        options_say(COMMAND, "cannot save to %s: not a regular file", r->save);
-        is_good = false;
-    }
-    free(folder);
-    return is_good;
-}
-
 /* Tokens of the file to load. Reading all of it is what tells. */
 static bool count_saved(const request *r, uint64_t *out_tokens)
 {
@@ -285,67 +261,43 @@ static bool read_prompt(const request *r, generation *g, const int32_t *tokens, 
     return generation_recall(g);
 }
 
-static bool save(const request *r, const generation *g, double *out_seconds)
+/* Whatever ended the work, the session holds whole tokens only, and is worth saving. */
+static bool save(const generation *g, run_files *files)
 {
+    if (!files->save || qsa_session_tokens(g->session) == 0)
+        return true;
     const double begin = clock_seconds();
-    const bool is_good = !r->save || qsa_session_save(g->session, g->sampler, r->save) == QSA_OK;
+    const bool is_good = qsa_session_save(g->session, g->sampler, files->save) == QSA_OK;
     if (!is_good)
         engine_say(COMMAND);
-    *out_seconds = clock_seconds() - begin;
+    files->save_seconds = clock_seconds() - begin;
     return is_good;
 }
 
-static void print_rate(const char *what, uint64_t tokens, double seconds)
+static bool has_room(const request *r, const generation *g)
 {
-    if (tokens > 0)
-        fprintf(stderr, "%s    %" PRIu64 " tokens in %.2f s, %.1f tokens/s\n", what, tokens, seconds,
-                seconds > 0 ? (double)tokens / seconds : 0);
-}
-
-static void print_files(const request *r, const generation *g, double save_seconds)
-{
-    char size[32];
-    struct stat about;
-    if (r->generation.load)
-        fprintf(stderr, "loaded    %" PRIu64 " tokens in %.2f s\n", g->loaded, g->load_seconds);
-    if (r->save && stat(r->save, &about) == 0)
-        fprintf(stderr, "saved     %" PRIu64 " tokens in %.2f s, %s\n", qsa_session_tokens(g->session), save_seconds,
-                engine_bytes((uint64_t)about.st_size, size));
-}
-
-static bool are_one_file(int a, int b)
-{
-    struct stat one, other;
-    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
-static void print_summary(const request *r, const generation *g, double save_seconds)
-{
-    if (isatty(STDOUT_FILENO) || are_one_file(STDOUT_FILENO, STDERR_FILENO))
-        fputc('\n', stderr); /* behind the generated text */
-    if (interrupted)
-        fputs("interrupted\n", stderr);
-    else if (g->ending && g->ending[0])
-        fprintf(stderr, "stopped: %s\n", g->ending);
-    print_files(r, g, save_seconds);
-    print_rate("prompt", g->read, g->read_seconds);
-    print_rate("decode", g->decoded, g->generate_seconds);
-    engine_print_summary(g->context, &g->info);
+    qsa_plan plan;
+    if (!r->save || qsa_context_plan(g->model, &r->generation.context, &plan) != QSA_OK)
+        return true;
+    return save_target_has_room(COMMAND, r->save, qsa_plan_session_bytes(&plan, r->generation.context.context));
 }
 
 static int run_tokens(const request *r, const qsa_model *model, const int32_t *tokens, size_t n)
 {
     generation g;
-    double save_seconds;
-    bool is_good = generation_open(&g, COMMAND, model, &r->generation);
+    run_files files = {.load = r->generation.load, .save = r->save};
+    bool is_good = generation_open(&g, COMMAND, model, &r->generation) && has_room(r, &g);
     if (is_good) {
         catch_interrupts();
         g.interrupted = &interrupted;
-        is_good = read_prompt(r, &g, tokens, n) && generation_write(&g, r->tokens, r->save != NULL) &&
-                  save(r, &g, &save_seconds);
+        is_good = read_prompt(r, &g, tokens, n) && generation_write(&g, r->tokens, r->save != NULL);
+        const bool is_saved = save(&g, &files);
+        if (!is_good && is_saved && files.save_seconds > 0)
+            options_say(COMMAND, "%" PRIu64 " tokens are saved in %s", qsa_session_tokens(g.session), r->save);
+        is_good = is_good && is_saved;
     }
     if (is_good)
-        print_summary(r, &g, save_seconds);
+        run_report_print(&g, &files);
     generation_close(&g);
     return !is_good ? EXIT_FAILURE : interrupted ? EXIT_SIGNAL + interrupted : EXIT_SUCCESS;
 }
@@ -382,7 +334,8 @@ int cmd_run(int argc, char **argv)
         print_usage();
         return EXIT_SUCCESS;
     }
-    if (read_text(&r, &t) && can_save(&r) && engine_open_model(COMMAND, r.model, r.weights, &model)) {
+    if (read_text(&r, &t) && (!r.save || save_target_check(COMMAND, r.save)) &&
+        engine_open_model(COMMAND, r.model, r.weights, &model)) {
         status = run_model(&r, model, &t);
         qsa_model_close(model);
     }

@@ -90,7 +90,7 @@ void digest_cache_keep(const digest_key *key, uint64_t digest)
     const record r = record_of(key, digest);
     char *path = path_of(key);
     qsa_new_file file;
-    if (path != NULL && cache_folder_make(path) == QSA_OK && qsa_new_file_open(path, &file) == QSA_OK)
+    if (path != NULL && cache_folder_make(path) == QSA_OK && qsa_new_file_open(path, 0600, &file) == QSA_OK)
         (void)qsa_new_file_close(&file, qsa_new_file_write(&file, &r, sizeof r));
     free(path);
 }

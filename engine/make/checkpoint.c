@@ -39,7 +39,7 @@ qsa_status checkpoint_open(checkpoint *file, const char *path, size_t tensors)
     file->shapes = ggml_init(room);
     if (!file->head || !file->shapes)
         return no_memory("the tensor list");
-    ENGINE_TRY_LIBRARY(qsa_new_file_open(path, &file->output));
+    ENGINE_TRY_LIBRARY(qsa_new_file_open(path, 0666, &file->output));
     file->is_open = true;
     return QSA_OK;
 }

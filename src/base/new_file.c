@@ -3,7 +3,7 @@
 #if defined(__linux__)
 #define _GNU_SOURCE /* O_TMPFILE, sync_file_range */
 #endif
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "base/new_file.h"
 
 #include "base/status.h"
@@ -35,22 +35,26 @@ static qsa_status system_error(const qsa_new_file *file, const char *what)
 /* ---- open ---- */
 
 /* Refuses an unusable name now, not after the work. */
-static qsa_status check_path(const qsa_new_file *file)
+static qsa_status take_path(qsa_new_file *file)
 {
     struct stat info;
     if (file->path[0] == '\0')
         return qsa_fail(QSA_E_IO, "cannot create a file without a name");
-    if (stat(file->path, &info) != 0)
-        return errno == ENOENT ? QSA_OK : system_error(file, "cannot create");
-    return S_ISREG(info.st_mode)
-               ? QSA_OK
-               : qsa_fail(QSA_E_IO, "%s: cannot replace: not a regular file", qsa_shown_path(file->path));
+    const bool is_there = stat(file->path, &info) == 0;
+    if (!is_there && (errno != ENOENT || lstat(file->path, &info) == 0)) /* ENOENT also for a link to nothing */
+        return system_error(file, "cannot create");
+    if (is_there && !S_ISREG(info.st_mode))
+        return qsa_fail(QSA_E_IO, "%s: cannot replace: not a regular file", qsa_shown_path(file->path));
+    if (is_there)
+        file->old_mode = info.st_mode & 07777;
+    file->target = is_there ? realpath(file->path, NULL) : strdup(file->path);
+    return file->target != NULL ? QSA_OK : system_error(file, "cannot create");
 }
 
 /* Keeps the folder open: its entry for the new name must reach the disk too. */
 static qsa_status open_folder(qsa_new_file *file)
 {
-    char *folder = strdup(file->path);
+    char *folder = strdup(file->target);
     if (folder == NULL)
         return qsa_fail(QSA_E_MEMORY, "%s: no memory for a path", qsa_shown_path(file->path));
     char *slash = strrchr(folder, '/');
@@ -74,7 +78,7 @@ static bool open_without_name(qsa_new_file *file)
 {
 #if defined(O_TMPFILE)
     char link[LINK_BYTES];
-    file->descriptor = openat(file->folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    file->descriptor = openat(file->folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, file->mode);
     if (file->descriptor < 0)
         return false;
     format_link(file, link);
@@ -107,8 +111,8 @@ static qsa_status take_temporary_name(qsa_new_file *file)
     do {
         next_name(file->temporary);
         if (is_new)
-            is_named = (file->descriptor =
-                            openat(file->folder, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0;
+            is_named = (file->descriptor = openat(file->folder, file->temporary,
+                                                  O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file->mode)) >= 0;
         else
             is_named = linkat(AT_FDCWD, link, file->folder, file->temporary, AT_SYMLINK_FOLLOW) == 0;
     } while (!is_named && errno == EEXIST);
@@ -118,19 +122,31 @@ static qsa_status take_temporary_name(qsa_new_file *file)
     return system_error(file, "cannot create");
 }
 
-qsa_status qsa_new_file_open(const char *path, qsa_new_file *out_file)
+static qsa_status create(qsa_new_file *file)
 {
-    qsa_new_file file = {.path = path, .folder = -1, .descriptor = -1};
+    QSA_TRY(take_path(file));
+    QSA_TRY(open_folder(file));
+    return open_without_name(file) ? QSA_OK : take_temporary_name(file);
+}
+
+static void release(qsa_new_file *file)
+{
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    if (file->folder >= 0)
+        close(file->folder);
+    free(file->target);
+    *file = (qsa_new_file){.folder = -1, .descriptor = -1};
+}
+
+qsa_status qsa_new_file_open(const char *path, mode_t mode, qsa_new_file *out_file)
+{
     assert(path != NULL && out_file != NULL);
-    QSA_TRY(check_path(&file));
-    QSA_TRY(open_folder(&file));
-    const qsa_status status = open_without_name(&file) ? QSA_OK : take_temporary_name(&file);
-    if (status != QSA_OK) {
-        close(file.folder);
-        return status;
-    }
-    *out_file = file;
-    return QSA_OK;
+    *out_file = (qsa_new_file){.path = path, .mode = mode, .folder = -1, .descriptor = -1};
+    const qsa_status status = create(out_file);
+    if (status != QSA_OK)
+        release(out_file);
+    return status;
 }
 
 /* ---- write ---- */
@@ -174,17 +190,19 @@ static bool link_to_path(const qsa_new_file *file)
 {
     char link[LINK_BYTES];
     format_link(file, link);
-    return file->temporary[0] == 0 && linkat(AT_FDCWD, link, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) == 0;
+    return file->temporary[0] == 0 && linkat(AT_FDCWD, link, AT_FDCWD, file->target, AT_SYMLINK_FOLLOW) == 0;
 }
 
 static qsa_status publish(qsa_new_file *file)
 {
+    if (file->old_mode != 0 && fchmod(file->descriptor, file->old_mode) != 0)
+        return system_error(file, "cannot set the mode");
     if (fsync(file->descriptor) != 0)
         return system_error(file, "cannot sync");
     if (!link_to_path(file)) {
         if (file->temporary[0] == 0)
             QSA_TRY(take_temporary_name(file));
-        if (renameat(file->folder, file->temporary, AT_FDCWD, file->path) != 0)
+        if (renameat(file->folder, file->temporary, AT_FDCWD, file->target) != 0)
             return system_error(file, "cannot rename");
         file->temporary[0] = 0;
     }
@@ -200,8 +218,6 @@ qsa_status qsa_new_file_close(qsa_new_file *file, qsa_status status)
         status = publish(file);
     if (file->temporary[0] != 0)
         unlinkat(file->folder, file->temporary, 0);
-    close(file->descriptor);
-    close(file->folder);
-    *file = (qsa_new_file){.folder = -1, .descriptor = -1};
+    release(file);
     return status;
 }

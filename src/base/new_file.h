@@ -15,14 +15,17 @@
 enum { QSA_NEW_FILE_NAME_BYTES = 48 };
 
 typedef struct qsa_new_file {
-    const char *path; /* the caller's; lives until qsa_new_file_close */
+    const char *path;      /* the caller's, for messages; lives until qsa_new_file_close */
+    char *target;          /* path, or the file that it links to */
+    mode_t mode, old_mode; /* old_mode: of the file that is replaced; 0: there is none */
     int folder, descriptor;
     char temporary[QSA_NEW_FILE_NAME_BYTES]; /* in the folder; "": the file has no name */
     off_t written, started;                  /* bytes so far, and those whose writeback has started */
 } qsa_new_file;
 
-/* Creates the file. Only a regular file, or nothing, is ever replaced: never a device, a pipe or a folder. */
-qsa_status qsa_new_file_open(const char *path, qsa_new_file *out_file);
+/* Creates the file, with this mode less the umask. Only a regular file, or nothing, is ever replaced: never a device, a
+ * pipe or a folder. A file that is replaced keeps its mode; a symbolic link stays, and what it names is replaced. */
+qsa_status qsa_new_file_open(const char *path, mode_t mode, qsa_new_file *out_file);
 
 qsa_status qsa_new_file_write(qsa_new_file *file, const void *bytes, size_t size_bytes);
 

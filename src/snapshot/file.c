@@ -31,7 +31,7 @@ qsa_status qsa_snapshot_save(const qsa_cache *cache, const qsa_seq *sequences, s
     if (path == NULL)
         return qsa_fail(QSA_E_ARGUMENT, "snapshot: path is NULL");
     qsa_new_file file;
-    QSA_TRY(qsa_new_file_open(path, &file));
+    QSA_TRY(qsa_new_file_open(path, 0600, &file));
     const qsa_writer writer = {write_file, &file};
     const qsa_status status =
         qsa_snapshot_stream(cache, sequences, n, sections, n_sections, model_digest, &writer, true);

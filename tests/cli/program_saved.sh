@@ -75,6 +75,74 @@ done
 (cat "$saved"; printf x) >"$folder/cut"
 refuses 1 "snapshot" snapshot verify "$folder/cut"
 
+# Whatever ends a run, what was read and written is saved, and said; the text goes on from there.
+whole() { # words: the run before failed in one line that says so, and its session goes on
+    grep -qF -- "$1" "$folder/err" || fail "does not say '$1'"
+    grep -qE "[0-9]+ tokens are saved in" "$folder/err" || fail "$1: does not say what was saved"
+    run 0 snapshot verify "$saved"
+    held=$(sed -n 's/.*sequence, \([0-9]*\) tokens.*/\1/p' "$folder/out")
+    run 0 run -m "$tiny" -p "$text" -n 60 --temp 0 -t 1 --save "$folder/longer"
+    cp "$folder/out" "$folder/whole"
+    run 0 run -m "$tiny" --load "$saved" -n $((60 + prompt_tokens - held)) --temp 0 -t 1
+    tail -c "$(wc -c <"$folder/out")" "$folder/whole" | cmp -s - "$folder/out" || fail "$1: the text does not go on"
+}
+run 0 run -m "$tiny" -p "$text" -n 0 -t 1 --save "$saved"
+prompt_tokens=$(sed -n 's/^prompt *\([0-9]*\) tokens.*/\1/p' "$folder/err")
+if [ -w /dev/full ]; then
+    rm -f "$saved"
+    "$QSA" run -m "$tiny" -p "$text" -n 60 -t 1 --save "$saved" >/dev/full 2>"$folder/err"
+    [ $? = 1 ] || fail "/dev/full: the exit status is not 1"
+    whole "cannot write to standard output"
+fi
+rm -f "$saved"
+("$QSA" run -m "$tiny" -p "$text" -n 60 -t 1 --save "$saved" 2>"$folder/err"; echo $? >"$folder/status") | head -c 5 >"$folder/out"
+[ "$(cat "$folder/status")" = 1 ] || fail "a closed pipe: the exit status is not 1"
+whole "cannot write to standard output"
+
+# A save that fails leaves the old file, and no other.
+run 0 run -m "$tiny" -p "$text" -n 5 -t 1 --save "$saved"
+cp "$saved" "$folder/old"
+count=$(find "$folder" | wc -l)
+(ulimit -f 8; "$QSA" run -m "$tiny" -p "$text" -n 60 -t 1 --save "$saved" >/dev/null 2>"$folder/err")
+[ $? = 1 ] || fail "a limit of file sizes: the exit status is not 1"
+grep -qF "File too large" "$folder/err" || fail "does not name the limit of file sizes"
+cmp -s "$saved" "$folder/old" || fail "a failed save changed the old file"
+[ "$(find "$folder" | wc -l)" = "$count" ] || fail "a failed save left a file"
+
+# Nothing but a saved session is replaced, under whatever name it is reached.
+cp "$tiny" "$folder/model.gguf"
+printf '%s' "$text" >"$folder/text"
+ln -s model.gguf "$folder/link"
+for target in model.gguf text link ./text; do
+    refuses 1 "a file that is no saved session is not replaced" run -m "$folder/model.gguf" -f "$folder/text" -n 1 -t 1 \
+        --save "$folder/$target"
+done
+cmp -s "$tiny" "$folder/model.gguf" || fail "the model was replaced"
+rm "$folder/link"
+
+# A new session is private; an old file keeps its mode; a link stays one.
+rm -f "$saved"
+run 0 run -m "$tiny" -p "$text" -n 1 -t 1 --save "$saved"
+[ "$(stat -c %a "$saved")" = 600 ] || fail "a new session has mode $(stat -c %a "$saved")"
+for mode in 640 600 444; do
+    chmod "$mode" "$saved"
+    run 0 run -m "$tiny" -p "$text" -n 2 -t 1 --save "$saved"
+    [ "$(stat -c %a "$saved")" = "$mode" ] || fail "mode $mode became $(stat -c %a "$saved")"
+done
+mkdir "$folder/elsewhere"
+mv "$saved" "$folder/elsewhere/real"
+ln -s elsewhere/real "$saved"
+run 0 run -m "$tiny" -p "$text" -n 3 -t 1 --save "$saved"
+[ -L "$saved" ] || fail "a link was replaced by a file"
+run 0 snapshot info "$folder/elsewhere/real"
+says "$((prompt_tokens + 3)) tokens at"
+rm "$saved"
+ln -s nowhere "$saved"
+run 1 run -m "$tiny" -p "$text" -n 1 -t 1 --save "$saved"
+grep -qF "cannot create" "$folder/err" || fail "a link to nothing is not refused"
+rm "$saved"
+run 0 run -m "$tiny" -p "The river" -n 100 -c 20 -t 1 --save "$saved"
+
 # Another model, other types: both values. Nowhere to save: said before the work.
 refuses 1 "kv_type is bf16 in the file, f32 here" run -m "$tiny" --load "$saved" --kv f32
 refuses 1 "profile is bf16 in the file, f32 here" run -m "$tiny" --load "$saved" --index f32
