@@ -37,6 +37,7 @@ static qsa_status gather(const qsa_model *model, const char *path, report *out_r
     r.index_token_bytes = r.plan.index_bytes / slots;
     qsa_context_options context;
     engine_options_init(&context);
+    context.checkpoints = 0; /* as qsa run, unless it saves */
     status = qsa_context_plan(model, &context, &r.here);
     if (status != QSA_OK)
         return status;

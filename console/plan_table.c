@@ -95,8 +95,10 @@ static void print_verdict(FILE *out, const qsa_plan *p)
                 " tokens take %s, %s are available\n",
                 p->largest_context, p->context, needed, free);
     else
-        fprintf(out, "%s  weights and a context of %" PRIu32 " tokens take %s, %s are available\n",
-                p->fit == QSA_FIT_DISK ? "slow here" : "runs not here", p->context, needed, free);
+        fprintf(out,
+                "too large  weights and the smallest context exceed the %s available: slow at best, some weights are "
+                "read again for every token\n",
+                free);
 }
 
 void plan_print(FILE *out, const qsa_plan *p)
