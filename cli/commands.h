@@ -4,6 +4,10 @@
 #ifndef QSA_CLI_COMMANDS_H
 #define QSA_CLI_COMMANDS_H
 
+#include <stdbool.h>
+
+extern const bool has_engine; /* whether run, demo, make and inspect are built; if not, they say so and fail */
+
 int cmd_run(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_make(int argc, char **argv);

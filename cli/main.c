@@ -17,17 +17,18 @@ static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *summary;
+    bool needs_engine;
 } commands[] = {
-    {"run", cmd_run, "continue a text"},
-    {"demo", cmd_demo, "answer questions about a long ledger with a small built-in model"},
-    {"make", cmd_make, "write a model file with the released shapes and random weights"},
-    {"inspect", cmd_inspect, "describe a model file"},
-    {"snapshot", cmd_snapshot, "describe or check a saved session"},
-    {"verify", cmd_verify, "check every result on this machine against an independent one"},
-    {"bench", cmd_bench, "measure decode and prefill on this machine, beside its peak"},
-    {"devices", cmd_devices, "list the devices that qsa can compute on"},
-    {"help", cmd_help, "print this help, or that of a command"},
-    {"version", cmd_version, "print the versions of program and library"},
+    {"run", cmd_run, "continue a text", true},
+    {"demo", cmd_demo, "answer questions about a long ledger with a small built-in model", true},
+    {"make", cmd_make, "write a model file with the released shapes and random weights", true},
+    {"inspect", cmd_inspect, "describe a model file", true},
+    {"snapshot", cmd_snapshot, "describe or check a saved session", false},
+    {"verify", cmd_verify, "check every result on this machine against an independent one", false},
+    {"bench", cmd_bench, "measure decode and prefill on this machine, beside its peak", false},
+    {"devices", cmd_devices, "list the devices that qsa can compute on", false},
+    {"help", cmd_help, "print this help, or that of a command", false},
+    {"version", cmd_version, "print the versions of program and library", false},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -37,7 +38,8 @@ static void print_usage(FILE *stream)
           "right.\n\n",
           stream);
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(stream, "  %-8s  %s\n", commands[i].name, commands[i].summary);
+        if (has_engine || !commands[i].needs_engine)
+            fprintf(stream, "  %-8s  %s\n", commands[i].name, commands[i].summary);
     fputs("\n`qsa help COMMAND` lists its options.\n", stream);
 }
 

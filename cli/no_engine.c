@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+const bool has_engine = false;
+
 static const char WITHOUT[] = "this qsa was built without the engine (QSA_ENGINE=OFF)";
 
 static int refuse(const char *command)

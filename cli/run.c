@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const bool has_engine = true;
+
 static const char COMMAND[] = "run";
 enum { DEFAULT_TOKENS = 256, EXIT_SIGNAL = 128 };
 

@@ -56,6 +56,11 @@ static void say_wrong(const options *o, int found)
         options_say(o->command, "unknown option '%s'; `qsa %s --help` lists them", word, o->command);
 }
 
+static bool takes_model(const options *o)
+{
+    return strchr(o->shorts, 'm') && strchr(o->shorts, 'p');
+}
+
 static int check_operands(const options *o)
 {
     static const char *const none[] = {NULL};
@@ -67,7 +72,8 @@ static int check_operands(const options *o)
     if (given < wanted)
         options_say(o->command, "no %s given", operands[given]);
     else if (given > wanted)
-        options_say(o->command, "'%s' is one argument too many", o->argv[optind + wanted]);
+        options_say(o->command, "'%s' is one argument too many%s", o->argv[optind + wanted],
+                    takes_model(o) ? "; a model file is given with -m, text with -p or -f" : "");
     return given == wanted ? -1 : '?';
 }
 

@@ -38,7 +38,7 @@ static void compare_dense(report *r, const dense_run *d, uint32_t t, bool with_o
         for (uint32_t i = 0; i <= t; i++)
             all[i] = (int32_t)i;
         oracle_attend(&d->oracle.run, (int)t, all, (int)t + 1, dense);
-        report_bits(r, "output against a second implementation's dense, token", t, dense, found, size);
+        report_bits(r, "output against the naive implementation's dense, token", t, dense, found, size);
         free(all);
     }
     free(dense);

@@ -36,6 +36,6 @@ bool open_oracle(report *r, oracle_case *out, const golden_case *c)
     oracle_refusal refusal;
     if (oracle_case_open(out, c, &refusal))
         return true;
-    report_differ(r, "the second implementation refuses %s of token %d", refusal.tensor, refusal.token);
+    report_differ(r, "the naive implementation refuses %s of token %d", refusal.tensor, refusal.token);
     return false;
 }

@@ -12,12 +12,12 @@ static const struct check {
     const char *name;
     check_function *run;
 } checks[] = {
-    {"selected groups = a second implementation", check_selected_groups},
+    {"selected groups = the naive implementation", check_selected_groups},
     {"equal scores: the oldest group wins", check_equal_scores},
     {"selected tokens: budget and tail, ascending", check_rows},
     {"selection through 262,144 tokens", check_deep_selection},
     {"dense parity up to the cut at 2,051", check_dense_parity},
-    {"outputs = a second implementation", check_outputs},
+    {"outputs = the naive implementation", check_outputs},
     {"every instruction set = scalar", check_instruction_sets},
     {"1, 2, 3, 8 parts", check_parts},
     {"every chunking of a prompt", check_chunks},

@@ -116,7 +116,9 @@ qsa_status ledger_ask(const char *text, size_t size_bytes, uint32_t context_byte
             make_question(text + (size_t)order[i] * LEDGER_LINE_BYTES, &out_questions[i]);
     free(order);
     if (asked < n)
-        return engine_fail(QSA_E_ARGUMENT, "ledger: %zu questions, but %zu bytes have %zu lines to ask about", n,
-                           size_bytes, asked);
+        return engine_fail(
+            QSA_E_ARGUMENT,
+            "ledger: %zu questions need as many lines, and %zu tokens have %zu; take more tokens or fewer questions", n,
+            size_bytes, asked);
     return QSA_OK;
 }

@@ -4,7 +4,7 @@
  * The files of engine/session, bottom up; each calls only those before it:
  *   plan      the options of a context, and what it will take
  *   context   one cache, one forward pass, memory for one batch
- *   places    recurrent states, and the copies of them that a session can go back to
+ *   checkpoints  recurrent states, and the copies of them that a session can go back to
  *   session   one token list; every function that changes one
  *   batch     one forward pass of any mix of sessions
  *   feed      lists of any length, prefix reuse

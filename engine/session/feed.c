@@ -45,7 +45,7 @@ static qsa_status feed_chunks(qsa_session *s, const int32_t *tokens, size_t n, f
         is_stopped = !goes_on(s->context, l, fed) && fed < n;
     }
     if (fed > 1)
-        session_keep_place(s);
+        session_keep_checkpoint(s);
     return is_stopped ? engine_fail(QSA_E_CANCELLED, "stopped after %zu of %zu tokens", fed, n) : QSA_OK;
 }
 
@@ -93,9 +93,9 @@ static bool is_useful(const session_state *state, const wanted_list *list)
 static start start_in(qsa_session *s, const wanted_list *list)
 {
     start from = {s, NULL, common_tokens(s, list)};
-    from.state = from.common == s->now->tokens ? s->now : places_before(&s->places, from.common);
+    from.state = from.common == s->now->tokens ? s->now : checkpoints_before(&s->checkpoints, from.common);
     if (!is_useful(from.state, list))
-        from.state = places_before(&s->places, list->n - 1);
+        from.state = checkpoints_before(&s->checkpoints, list->n - 1);
     return from;
 }
 

@@ -138,7 +138,7 @@ qsa_status qsa_session_fill(qsa_session *session, uint64_t tokens, uint64_t seed
     if (status == QSA_OK) {
         fill_floats(&f.random, session->spare->floats, state_floats(&session->context->model->shape), STATE_SIZE);
         session_advance(session, f.ids, tokens, NULL);
-        session_keep_place(session);
+        session_keep_checkpoint(session);
     }
     filler_free(&f);
     return status;

@@ -45,19 +45,19 @@ qsa_status qsa_session_save(const qsa_session *session, const qsa_sampler *sampl
         return engine_fail(QSA_E_ARGUMENT, "qsa_session_save: session or path is NULL");
     const qsa_context *c = session->context;
     ENGINE_TRY(context_idle(c));
-    const session_places *places = &session->places;
-    assert(places->n <= MAX_CHECKPOINTS + 1); /* what sections[] has room for, and the loader accepts */
+    const session_checkpoints *checkpoints = &session->checkpoints;
+    assert(checkpoints->n <= MAX_CHECKPOINTS + 1); /* what sections[] has room for, and the loader accepts */
     uint64_t digest = 0;
     ENGINE_TRY(digest_of(c->model, &digest));
-    const saved_head head = {SAVED_VERSION, places->n, session->anchor, session->fed, sampler != NULL};
+    const saved_head head = {SAVED_VERSION, checkpoints->n, session->anchor, session->fed, sampler != NULL};
     const uint64_t random = sampler == NULL ? 0 : qsa_sampler_state(sampler);
     qsa_section sections[4 + MAX_CHECKPOINTS + 2];
     size_t n = 0;
     sections[n++] = (qsa_section){SAVED_TAG_HEAD, &head, sizeof head};
     sections[n++] = (qsa_section){SAVED_TAG_TOKENS, session->ids, session->now->tokens * sizeof *session->ids};
     sections[n++] = section_of_state(c, 0, session->now);
-    for (uint32_t i = 0; i < places->n; i++)
-        sections[n++] = section_of_state(c, i + 1, places->at[i]);
+    for (uint32_t i = 0; i < checkpoints->n; i++)
+        sections[n++] = section_of_state(c, i + 1, checkpoints->at[i]);
     if (sampler != NULL)
         sections[n++] = (qsa_section){SAVED_TAG_SAMPLER, &random, sizeof random};
     ENGINE_TRY_LIBRARY(qsa_snapshot_save(c->cache, &session->seq, 1, sections, n, digest, path));
@@ -107,12 +107,12 @@ static qsa_status read_head(const qsa_snapshot *file, saved_head *out_head)
         return engine_fail(QSA_E_UNSUPPORTED, "snapshot: part ENGN has version %u, supported is %d", out_head->version,
                            SAVED_VERSION);
     }
-    if (out_head->places > MAX_CHECKPOINTS + 1 || out_head->fed > 1 || out_head->has_sampler > 1 ||
+    if (out_head->checkpoints > MAX_CHECKPOINTS + 1 || out_head->fed > 1 || out_head->has_sampler > 1 ||
         out_head->anchor < 0 || out_head->anchor > QSA_MAX_POSITION)
         return bad_part(SAVED_TAG_HEAD, "holds impossible values");
-    if (file->n_sections != 3 + out_head->places + out_head->has_sampler) {
+    if (file->n_sections != 3 + out_head->checkpoints + out_head->has_sampler) {
         return engine_fail(QSA_E_FORMAT, "snapshot: %u sections of the host, part ENGN says %u", file->n_sections,
-                           3 + out_head->places + out_head->has_sampler);
+                           3 + out_head->checkpoints + out_head->has_sampler);
     }
     return QSA_OK;
 }
@@ -164,22 +164,22 @@ static qsa_status read_state(const qsa_context *c, const qsa_snapshot *file, uin
     return QSA_OK;
 }
 
-static qsa_status read_place(qsa_session *s, const qsa_snapshot *file, uint32_t number)
+static qsa_status read_checkpoint(qsa_session *s, const qsa_snapshot *file, uint32_t number)
 {
-    session_places *places = &s->places;
-    assert(number == places->n + 1 && places->n <= MAX_CHECKPOINTS);
+    session_checkpoints *checkpoints = &s->checkpoints;
+    assert(number == checkpoints->n + 1 && checkpoints->n <= MAX_CHECKPOINTS);
     session_state *state = state_new(s->context);
     if (state == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a state", state_size_bytes(s->context));
-    const uint64_t after = places->n == 0 ? 0 : places->at[places->n - 1]->tokens;
+    const uint64_t after = checkpoints->n == 0 ? 0 : checkpoints->at[checkpoints->n - 1]->tokens;
     qsa_status status = read_state(s->context, file, number, state);
-    if (status == QSA_OK && (state->tokens > s->now->tokens || (places->n > 0 && state->tokens <= after)))
+    if (status == QSA_OK && (state->tokens > s->now->tokens || (checkpoints->n > 0 && state->tokens <= after)))
         status = bad_part(saved_tag_state(number), "is out of order");
     if (status != QSA_OK) {
         state_release(s->context, state);
         return status;
     }
-    places->at[places->n++] = state;
+    checkpoints->at[checkpoints->n++] = state;
     return QSA_OK;
 }
 
@@ -188,8 +188,8 @@ static qsa_status read_states(qsa_session *s, const qsa_snapshot *file, const sa
     ENGINE_TRY(read_state(s->context, file, 0, s->now));
     if (s->now->tokens != file->infos[0].tokens)
         return bad_part(saved_tag_state(0), "is the state after a different number of tokens");
-    for (uint32_t i = 0; i < head->places; i++)
-        ENGINE_TRY(read_place(s, file, i + 1));
+    for (uint32_t i = 0; i < head->checkpoints; i++)
+        ENGINE_TRY(read_checkpoint(s, file, i + 1));
     return QSA_OK;
 }
 
@@ -224,7 +224,7 @@ static qsa_status adopt(qsa_session *s, const qsa_snapshot *file, qsa_sampler *s
         memcpy(&state, random->data, sizeof state);
         qsa_sampler_set_state(sampler, state);
     }
-    places_thin(s->context, &s->places);
+    checkpoints_thin(s->context, &s->checkpoints);
     session_join(s, file->sequences[0]);
     return QSA_OK;
 }

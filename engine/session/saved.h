@@ -16,7 +16,7 @@ enum {
     SAVED_TAG_SAMPLER = SAVED_TAG('S', 'A', 'M', 'P')
 };
 
-/* Section 0 is the current state; the places follow from 1 on. */
+/* Section 0 is the current state; the checkpoints follow from 1 on. */
 static inline uint32_t saved_tag_state(uint32_t number)
 {
     assert(number < 100);
@@ -25,7 +25,7 @@ static inline uint32_t saved_tag_state(uint32_t number)
 
 typedef struct saved_head {
     uint32_t version;
-    uint32_t places;
+    uint32_t checkpoints;
     int64_t anchor;
     uint32_t fed; /* 0 or 1 */
     uint32_t has_sampler;

@@ -12,7 +12,7 @@
 
 void session_free(qsa_session *s)
 {
-    places_drop_all(s->context, &s->places);
+    checkpoints_drop_all(s->context, &s->checkpoints);
     state_release(s->context, s->now);
     state_release(s->context, s->spare);
     s->context->state_bytes -= s->ids_capacity * sizeof *s->ids;
@@ -143,9 +143,9 @@ qsa_status session_reserve(qsa_session *s, uint64_t tokens)
     return QSA_OK;
 }
 
-static uint64_t last_place(const qsa_session *s)
+static uint64_t last_checkpoint(const qsa_session *s)
 {
-    return s->places.n == 0 ? 0 : s->places.at[s->places.n - 1]->tokens;
+    return s->checkpoints.n == 0 ? 0 : s->checkpoints.at[s->checkpoints.n - 1]->tokens;
 }
 
 void session_advance(qsa_session *s, const int32_t *tokens, uint64_t n, const float *logits)
@@ -162,14 +162,14 @@ void session_advance(qsa_session *s, const int32_t *tokens, uint64_t n, const fl
     s->spare = old;
     s->fed = true;
     c->tokens += n;
-    if (s->now->tokens - last_place(s) >= PLACE_SPACING)
-        session_keep_place(s);
+    if (s->now->tokens - last_checkpoint(s) >= CHECKPOINT_SPACING)
+        session_keep_checkpoint(s);
 }
 
-void session_keep_place(qsa_session *s)
+void session_keep_checkpoint(qsa_session *s)
 {
-    (void)places_keep(s->context, &s->places, s->now);
-    places_thin(s->context, &s->places);
+    (void)checkpoints_keep(s->context, &s->checkpoints, s->now);
+    checkpoints_thin(s->context, &s->checkpoints);
 }
 
 /* ---- back ---- */
@@ -207,7 +207,7 @@ qsa_status session_go_back(qsa_session *s, const session_state *state)
     if (s->fed)
         ENGINE_TRY_LIBRARY(qsa_seq_rewind(s->context->cache, s->seq, s->anchor + (int64_t)tokens));
     s->context->tokens -= s->now->tokens - tokens;
-    places_cut(s->context, &s->places, tokens);
+    checkpoints_cut(s->context, &s->checkpoints, tokens);
     become(s, state);
     return QSA_OK;
 }
@@ -225,9 +225,9 @@ qsa_status session_take_over(qsa_session *s, const qsa_session *from, const sess
     memcpy(s->ids, from->ids, tokens * sizeof *s->ids);
     c->tokens = c->tokens - s->now->tokens + tokens;
     become(s, state);
-    places_drop_all(c, &s->places);
-    places_share(c, &s->places, &from->places, tokens);
-    session_keep_place(s);
+    checkpoints_drop_all(c, &s->checkpoints);
+    checkpoints_share(c, &s->checkpoints, &from->checkpoints, tokens);
+    session_keep_checkpoint(s);
     return QSA_OK;
 }
 
@@ -237,18 +237,18 @@ qsa_status qsa_session_mark(qsa_session *session)
 {
     qsa_context *c = session->context;
     ENGINE_TRY(context_idle(c));
-    const session_state *place = places_keep(c, &session->places, session->now);
-    if (place == NULL)
+    const session_state *checkpoint = checkpoints_keep(c, &session->checkpoints, session->now);
+    if (checkpoint == NULL)
         return engine_fail(QSA_E_MEMORY, "no memory for the %zu bytes of a mark", state_size_bytes(c));
-    session->places.mark = place;
-    places_thin(c, &session->places);
+    session->checkpoints.mark = checkpoint;
+    checkpoints_thin(c, &session->checkpoints);
     return QSA_OK;
 }
 
 qsa_status qsa_session_return(qsa_session *session)
 {
     ENGINE_TRY(context_idle(session->context));
-    if (session->places.mark == NULL)
+    if (session->checkpoints.mark == NULL)
         return engine_fail(QSA_E_ORDER, "the session has no mark to return to");
-    return session_go_back(session, session->places.mark);
+    return session_go_back(session, session->checkpoints.mark);
 }

@@ -3,7 +3,7 @@
 
 run 0 verify --quick
 says " 0 differences; host, kernels "
-says "selected groups = a second implementation"
+says "selected groups = the naive implementation"
 QSA_ISA=scalar "$QSA" verify --quick >"$folder/out" 2>"$folder/err" || fail "the checks differ with scalar kernels"
 says "kernels scalar"
 QSA_ISA=none "$QSA" verify --quick >"$folder/out" 2>"$folder/err" && fail "QSA_ISA=none is accepted"

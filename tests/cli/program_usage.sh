@@ -7,6 +7,7 @@ refuses 2 "unknown option '--frob'" verify --frob
 refuses 2 "unknown option '-x'; \`qsa bench --help\` lists them" bench -x
 refuses 2 "unknown command 'frob'" help frob
 refuses 2 "one argument too many" help run frob
+refuses 2 "a model file is given with -m" run model.gguf -p a
 refuses 2 "option --golden needs a value" verify --golden
 refuses 2 "option --quick takes no value" verify --quick=yes
 refuses 2 "option --threads must be a whole number from 1 to 1024" bench --threads abc

@@ -90,7 +90,7 @@ static void failed_allocations_leave_nothing(void **state)
         assert_true(s != NULL || stats.state_bytes == 0);
         assert_true(call < 10);
     }
-    free(feed(s, tokens, 1)); /* one alone makes no place by itself */
+    free(feed(s, tokens, 1)); /* one alone makes no checkpoint by itself */
     for (int call = 1;; call++) {
         calls_until_failure = call;
         const qsa_status status = qsa_session_mark(s);
@@ -347,7 +347,7 @@ static void stopped_feeding_keeps_the_chunks_that_were_done(void **state)
     assert_true(found[0] == -1);
     assert_int_equal(qsa_session_tokens(s), 32);
     free(feed(other, tokens, 32));
-    assert_int_equal(s->places.n, other->places.n);
+    assert_int_equal(s->checkpoints.n, other->checkpoints.n);
     uint64_t digests[2];
     assert_int_equal(qsa_seq_digest(context->cache, s->seq, &digests[0]), QSA_OK);
     assert_int_equal(qsa_seq_digest(context->cache, other->seq, &digests[1]), QSA_OK);

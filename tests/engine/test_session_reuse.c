@@ -109,7 +109,7 @@ static void next_turn_computes_what_is_new(void **state)
     qsa_context_destroy(other);
 }
 
-static void changed_end_computes_from_a_place_before_it(void **state)
+static void changed_end_computes_from_a_checkpoint_before_it(void **state)
 {
     (void)state;
     qsa_context *context = context_of(models[2], 1, 64), *other = context_of(models[2], 1, 512);
@@ -121,7 +121,7 @@ static void changed_end_computes_from_a_place_before_it(void **state)
         list[at] = (list[at] + 1) % 250;
         const qsa_reuse reuse = want(s, fresh, list, LONG);
         assert_int_equal(reuse.common, at);
-        assert_true(reuse.common - reuse.reused <= PLACE_SPACING + 64);
+        assert_true(reuse.common - reuse.reused <= CHECKPOINT_SPACING + 64);
         assert_false(reuse.forked);
     }
     qsa_context_destroy(context);
@@ -165,7 +165,7 @@ static void prefix_of_another_session_is_forked_while_it_is_in_use(void **state)
     assert_int_equal(after.counters.tokens - before.counters.tokens, 99);
     assert_true(want(first, fresh, text, 1050).reused == 1001); /* as if it had been alone */
     qsa_session_close(first);
-    assert_int_equal(want(second, fresh, list, 1100).computed, 0); /* its pages and places are its own */
+    assert_int_equal(want(second, fresh, list, 1100).computed, 0); /* its pages and checkpoints are its own */
     qsa_session *third = model_session(context);
     assert_true(want(third, fresh, list, 990).forked);
     assert_int_equal(qsa_cache_check(context->cache), QSA_OK);
@@ -243,10 +243,10 @@ static void walk(const qsa_model *model, uint32_t checkpoints, uint64_t seed, in
             list[n++] = (int32_t)random_below(8) + 97;
         (void)want(s, fresh, list, n);
         assert_int_equal(qsa_cache_check(context->cache), QSA_OK);
-        assert_true(s->places.n <= checkpoints + 1);
+        assert_true(s->checkpoints.n <= checkpoints + 1);
         if (random_below(4) == 0)
             model_ok(qsa_session_mark(s));
-        if (s->places.mark != NULL && random_below(4) == 0)
+        if (s->checkpoints.mark != NULL && random_below(4) == 0)
             model_ok(qsa_session_return(s));
         if (random_below(10) == 0) {
             const uint32_t i = random_below(SESSIONS);
@@ -280,7 +280,7 @@ static void lists_that_are_refused_change_nothing(void **state)
     float logits[1024];
     model_ok(qsa_session_want(s, text, 100, logits, NULL, NULL, NULL));
     model_ok(qsa_session_want(other, text + 3, 50, NULL, NULL, NULL, NULL));
-    const uint32_t places = s->places.n;
+    const uint32_t checkpoints = s->checkpoints.n;
     int32_t bad[60];
     memcpy(bad, text, sizeof bad);
     bad[59] = -1;
@@ -290,7 +290,7 @@ static void lists_that_are_refused_change_nothing(void **state)
     assert_int_equal(qsa_session_want(s, NULL, 0, logits, NULL, NULL, NULL), QSA_E_ARGUMENT);
     assert_int_equal(qsa_session_want(s, NULL, 1, NULL, NULL, NULL, NULL), QSA_E_ARGUMENT);
     assert_int_equal(qsa_session_tokens(s), 100);
-    assert_int_equal(s->places.n, places);
+    assert_int_equal(s->checkpoints.n, checkpoints);
     qsa_reuse reuse;
     model_ok(qsa_session_want(s, text, 250, logits, &reuse, NULL, NULL));
     assert_int_equal(reuse.computed, 150);
@@ -316,13 +316,13 @@ static void memory_is_bounded_and_accounted(void **state)
     for (int i = 1; i <= 20; i++)
         model_ok(qsa_session_want(s, text, (size_t)i * 150, NULL, NULL, NULL, NULL));
     model_ok(qsa_session_mark(s));
-    assert_true(s->places.n <= DEFAULT_CHECKPOINTS + 1);
+    assert_true(s->checkpoints.n <= DEFAULT_CHECKPOINTS + 1);
     const uint64_t ids = s->ids_capacity * sizeof(int32_t);
-    assert_int_equal(state_bytes(context), (4 + s->places.n) * state_size_bytes(context) + ids);
-    model_ok(qsa_session_want(other, text, 3000, NULL, NULL, NULL, NULL)); /* shares the places */
+    assert_int_equal(state_bytes(context), (4 + s->checkpoints.n) * state_size_bytes(context) + ids);
+    model_ok(qsa_session_want(other, text, 3000, NULL, NULL, NULL, NULL)); /* shares the checkpoints */
     assert_int_equal(state_bytes(context),
-                     (4 + s->places.n) * state_size_bytes(context) + ids + other->ids_capacity * sizeof(int32_t) +
-                         (other->places.at[other->places.n - 1]->uses == 1 ? state_size_bytes(context) : 0));
+                     (4 + s->checkpoints.n) * state_size_bytes(context) + ids + other->ids_capacity * sizeof(int32_t) +
+                         (other->checkpoints.at[other->checkpoints.n - 1]->uses == 1 ? state_size_bytes(context) : 0));
     qsa_session_close(s);
     qsa_session_close(other);
     assert_int_equal(state_bytes(context), 0);
@@ -334,7 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_prompt_twice_computes_nothing),
         cmocka_unit_test(next_turn_computes_what_is_new),
-        cmocka_unit_test(changed_end_computes_from_a_place_before_it),
+        cmocka_unit_test(changed_end_computes_from_a_checkpoint_before_it),
         cmocka_unit_test(logits_that_were_not_wanted_before_are_computed),
         cmocka_unit_test(prefix_of_another_session_is_forked_while_it_is_in_use),
         cmocka_unit_test(sharers_write_in_one_batch),

@@ -104,7 +104,7 @@ static void loaded_session_goes_on_as_if_never_away(void **state)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
             qsa_context *context = context_of(models[m], 1, 64, 1), *other = context_of(models[m], 2, 37, 2);
             qsa_session *s = model_session(context), *before = model_session(other);
-            feed(before, text + 100, 300, NULL); /* the place is not a fresh one */
+            feed(before, text + 100, 300, NULL); /* the checkpoint is not a fresh one */
             feed(s, text, lengths[i], NULL);
             model_ok(qsa_session_save(s, NULL, path));
             qsa_session_close(before);
@@ -187,7 +187,7 @@ static void loaded_session_can_be_rolled_back(void **state)
         assert_int_equal(reuse.computed, 1);
         feed(pair[i], text + 5, 3, logits[i]);
         model_ok(qsa_session_want(pair[i], text, 1500, NULL, &reuse, NULL, NULL));
-        assert_true(reuse.computed <= PLACE_SPACING + 256);
+        assert_true(reuse.computed <= CHECKPOINT_SPACING + 256);
     }
     test_same_floats("logits", logits[0], logits[1], model_vocabulary(models[3]));
     assert_int_equal(digest(pair[0]), digest(pair[1]));
@@ -405,7 +405,7 @@ static forged forge_begin(void)
 {
     save_some(models[2], 40);
     forged f = forge_saved();
-    assert_int_equal(f.n, 5); /* head, tokens, the state, two places */
+    assert_int_equal(f.n, 5); /* head, tokens, the state, two checkpoints */
     return f;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which places of its past a session keeps: how much is computed again after going back, whatever the length. */
+/* Which checkpoints of its past a session keeps: how much is computed again after going back, whatever the length. */
 #include "support.h"
 
-#include "session/places.h"
+#include "session/checkpoints.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void keep(kept *k, uint64_t tokens)
         for (uint32_t i = 0; i < k->n; i++)
             if (k->at[i] == k->mark)
                 marked = i;
-        const uint32_t gone = places_choose(k->at, k->n, marked);
+        const uint32_t gone = checkpoints_choose(k->at, k->n, marked);
         assert_true(gone < k->n && gone != marked);
         k->n--;
         memmove(k->at + gone, k->at + gone + 1, (k->n - gone) * sizeof *k->at);
@@ -32,9 +32,9 @@ static double worst_factor(const kept *k, uint64_t end)
 {
     double worst = 0;
     for (uint32_t i = 0; i < k->n; i++) {
-        const uint64_t to = k->at[i] - 1, from = i == 0 ? 0 : k->at[i - 1]; /* just before a place */
+        const uint64_t to = k->at[i] - 1, from = i == 0 ? 0 : k->at[i - 1]; /* just before a checkpoint */
         const double factor = (double)(to - from) / (double)(end - to);
-        if (to - from > PLACE_SPACING && factor > worst)
+        if (to - from > CHECKPOINT_SPACING && factor > worst)
             worst = factor;
     }
     return worst;
@@ -44,7 +44,7 @@ static double worst_up_to(uint32_t limit, uint64_t end)
 {
     kept k = {.limit = limit, .mark = UINT64_MAX};
     double worst = 0;
-    for (uint64_t tokens = PLACE_SPACING; tokens <= end; tokens += PLACE_SPACING) {
+    for (uint64_t tokens = CHECKPOINT_SPACING; tokens <= end; tokens += CHECKPOINT_SPACING) {
         keep(&k, tokens);
         assert_int_equal(k.at[k.n - 1], tokens);
         const double factor = worst_factor(&k, tokens);
@@ -75,12 +75,12 @@ static void mark_stays_and_takes_nobodys_place(void **state)
     assert_int_equal(k.n, 4);
 }
 
-static void the_last_place_goes_only_if_nothing_else_may(void **state)
+static void the_last_checkpoint_goes_only_if_nothing_else_may(void **state)
 {
     (void)state;
     const uint64_t two[] = {5, 9};
-    assert_int_equal(places_choose(two, 2, 2), 0);
-    assert_int_equal(places_choose(two, 2, 0), 1);
+    assert_int_equal(checkpoints_choose(two, 2, 2), 0);
+    assert_int_equal(checkpoints_choose(two, 2, 0), 1);
 }
 
 int main(void)
@@ -88,7 +88,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(going_back_costs_what_the_header_says),
         cmocka_unit_test(mark_stays_and_takes_nobodys_place),
-        cmocka_unit_test(the_last_place_goes_only_if_nothing_else_may),
+        cmocka_unit_test(the_last_checkpoint_goes_only_if_nothing_else_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
