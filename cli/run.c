@@ -7,6 +7,7 @@
 #include "console/generation.h"
 #include "console/plan_table.h"
 #include "console/run_report.h"
+#include "console/sampling_options.h"
 #include "console/save_target.h"
 #include "console/text.h"
 
@@ -32,34 +33,20 @@ typedef struct request {
     generation_options generation;
 } request;
 
-enum {
-    OPTION_TEMP = ENGINE_OPTION_END,
-    OPTION_TOP_K,
-    OPTION_TOP_P,
-    OPTION_MIN_P,
-    OPTION_SEED,
-    OPTION_WEIGHTS,
-    OPTION_SPECIALS,
-    OPTION_LOAD,
-    OPTION_SAVE
-};
+enum { OPTION_WEIGHTS = SAMPLING_OPTION_END, OPTION_SPECIALS, OPTION_LOAD, OPTION_SAVE };
 
 static const struct option LONGS[] = {{"model", required_argument, NULL, 'm'},
                                       {"file", required_argument, NULL, 'f'},
                                       {"prompt", required_argument, NULL, 'p'},
                                       {"tokens", required_argument, NULL, 'n'},
                                       {"context", required_argument, NULL, 'c'},
-                                      {"temp", required_argument, NULL, OPTION_TEMP},
-                                      {"top-k", required_argument, NULL, OPTION_TOP_K},
-                                      {"top-p", required_argument, NULL, OPTION_TOP_P},
-                                      {"min-p", required_argument, NULL, OPTION_MIN_P},
-                                      {"seed", required_argument, NULL, OPTION_SEED},
                                       {"weights", required_argument, NULL, OPTION_WEIGHTS},
                                       {"specials", no_argument, NULL, OPTION_SPECIALS},
                                       {"load", required_argument, NULL, OPTION_LOAD},
                                       {"save", required_argument, NULL, OPTION_SAVE},
                                       {"help", no_argument, NULL, 'h'},
                                       ENGINE_OPTIONS,
+                                      SAMPLING_OPTIONS,
                                       {NULL, 0, NULL, 0}};
 
 static void print_usage(void)
@@ -82,41 +69,12 @@ static void print_usage(void)
         "                      into memory; default: what the run needs\n",
         stdout);
     fputs(ENGINE_OPTIONS_USAGE, stdout);
-    fputs("      --weights KIND  native (default): mapped as they are in the file; f32: dequantised when loaded\n"
-          "      --temp X        sampling temperature, 0 to 1000; 0 (default): greedy\n"
-          "      --top-k N       sample from the N most likely tokens; 0 (default): from all\n"
-          "      --top-p X       sample from the most likely tokens whose probabilities add up to X, above 0 to 1; "
-          "default 1\n"
-          "      --min-p X       drop tokens less likely than X times the most likely one, 0 to 1; default 0\n"
-          "      --seed N        seed of the sampler; default 0, with --load the saved state\n"
-          "      --specials      recognise special tokens in the prompt\n"
+    fputs("      --weights KIND  native (default): mapped as they are in the file; f32: dequantised when loaded\n",
+          stdout);
+    fputs(SAMPLING_USAGE, stdout);
+    fputs("      --specials      recognise special tokens in the prompt\n"
           "  -h, --help          print this help\n",
           stdout);
-}
-
-static bool take_sampler(const options *o, int option, request *r)
-{
-    int64_t seed;
-    switch (option) {
-    case OPTION_TEMP:
-        return options_number(o, option, 0, 1000, &r->generation.sampler.temperature);
-    case OPTION_TOP_K:
-        return options_count(o, option, 0, INT32_MAX, &r->generation.sampler.top_k);
-    case OPTION_TOP_P:
-        if (!options_number(o, option, 0, 1, &r->generation.sampler.top_p))
-            return false;
-        if (r->generation.sampler.top_p == 0)
-            options_say(COMMAND, "option --top-p must be above 0");
-        return r->generation.sampler.top_p > 0;
-    case OPTION_MIN_P:
-        return options_number(o, option, 0, 1, &r->generation.sampler.min_p);
-    default:
-        if (!options_integer(o, option, 0, INT64_MAX, &seed))
-            return false;
-        r->generation.sampler.seed = (uint64_t)seed;
-        r->generation.has_seed = true;
-        return true;
-    }
 }
 
 static bool take_option(const options *o, int option, request *r)
@@ -151,7 +109,7 @@ static bool take_option(const options *o, int option, request *r)
         r->weights = kind == 0 ? QSA_WEIGHTS_NATIVE : QSA_WEIGHTS_F32;
         return true;
     default:
-        return take_sampler(o, option, r);
+        return sampling_option(o, option, &r->generation) > 0;
     }
 }
 
@@ -342,5 +300,6 @@ int cmd_run(int argc, char **argv)
         qsa_model_close(model);
     }
     free(t.bytes);
+    sampling_options_free(&r.generation);
     return status;
 }

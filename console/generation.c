@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and generating with one session. */
 #include "console/generation.h"
 
 #include "console/clock.h"
@@ -11,6 +12,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,27 @@ static bool is_interrupted(const generation *g)
 
 /* ---- opening ---- */
 
+/* The sampler, with biases for what must never come: ids without a text, and ends that are ignored. */
+static bool open_sampler(generation *g, const generation_options *o)
+{
+    const uint32_t padding = g->info.vocabulary - g->info.tokens;
+    const size_t n_ends = o->ignores_ends ? g->info.end_count : 0;
+    qsa_sampler_options sampler = o->sampler;
+    qsa_logit_bias *biases = memory_new(o->sampler.bias_count + padding + n_ends, sizeof *biases);
+    size_t n = 0;
+    for (; n < o->sampler.bias_count; n++)
+        biases[n] = o->sampler.biases[n];
+    for (uint32_t i = 0; i < padding; i++)
+        biases[n++] = (qsa_logit_bias){(int32_t)(g->info.tokens + i), -INFINITY};
+    for (size_t i = 0; i < n_ends; i++)
+        biases[n++] = (qsa_logit_bias){g->info.ends[i], -INFINITY};
+    sampler.biases = biases;
+    sampler.bias_count = n;
+    const bool is_good = good(g, qsa_sampler_create(&sampler, g->info.vocabulary, &g->sampler));
+    free(biases);
+    return is_good;
+}
+
 static bool open_session(generation *g, const generation_options *o)
 {
     if (!o->load)
@@ -37,13 +60,14 @@ static bool open_session(generation *g, const generation_options *o)
     if (!good(g, qsa_session_load(g->context, o->load, o->has_seed ? NULL : g->sampler, &g->session)))
         return false;
     g->loaded = qsa_session_tokens(g->session);
+    qsa_sampler_accept(g->sampler, qsa_session_list(g->session), g->loaded);
     g->load_seconds = clock_seconds() - begin;
     return true;
 }
 
 bool generation_open(generation *g, const char *command, const qsa_model *model, const generation_options *options)
 {
-    *g = (generation){.command = command, .model = model, .limit = options->context.context};
+    *g = (generation){.command = command, .model = model, .limit = options->context.context, .options = options};
     qsa_model_get_info(model, &g->info);
     g->logits = memory_new(g->info.vocabulary, sizeof *g->logits);
     qsa_context_options context = options->context;
@@ -52,7 +76,7 @@ bool generation_open(generation *g, const char *command, const qsa_model *model,
     if (!good(g, qsa_context_create(model, &context, &g->context)))
         return false;
     engine_say_threads(command, g->context, &context);
-    return good(g, qsa_sampler_create(&options->sampler, g->info.vocabulary, &g->sampler)) && open_session(g, options);
+    return open_sampler(g, options) && open_session(g, options);
 }
 
 void generation_close(generation *g)
@@ -61,6 +85,7 @@ void generation_close(generation *g)
     qsa_session_close(g->session);
     qsa_context_destroy(g->context);
     free(g->logits);
+    free(g->kept);
 }
 
 /* ---- reading ---- */
@@ -85,6 +110,7 @@ bool generation_read(generation *g, const int32_t *tokens, size_t n)
 {
     assert(n > 0);
     reading r = {g, n, clock_seconds()};
+    qsa_sampler_accept(g->sampler, tokens, n);
     const qsa_status status = qsa_session_feed(g->session, tokens, n, g->logits, after_chunk, &r);
     return status == QSA_E_CANCELLED || good(g, status);
 }
@@ -110,23 +136,58 @@ static bool write_out(const generation *g, const char *bytes, size_t n)
     return false;
 }
 
-/* Writes what is whole of the bytes kept and those of the token. */
+/* Where the first stop string in text [n] begins; n if there is none. */
+static size_t find_stop(const generation *g, const char *text, size_t n)
+{
+    size_t first = n;
+    for (size_t i = 0; i < g->options->n_stops; i++) {
+        const char *stop = g->options->stops[i];
+        const size_t length = strlen(stop);
+        for (size_t at = 0; at + length <= n && at < first; at++)
+            if (memcmp(text + at, stop, length) == 0)
+                first = at;
+    }
+    return first;
+}
+
+/* How many bytes at the end of text [n] are the beginning of a stop string: the most of any. */
+static size_t begun_stop(const generation *g, const char *text, size_t n)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < g->options->n_stops; i++) {
+        const char *stop = g->options->stops[i];
+        for (size_t length = strlen(stop) - 1; length > most; length--)
+            if (length <= n && memcmp(text + n - length, stop, length) == 0)
+                most = length;
+    }
+    return most;
+}
+
+/* Writes what is certain of the bytes kept and those of the token: whole characters before any stop string, and before
+ * what may become one. Sets g->ending at a stop string. */
 static bool write_token(generation *g, int32_t token)
 {
     const char *bytes;
     size_t n;
     if (!good(g, qsa_model_token_bytes(g->model, token, &bytes, &n)))
         return false;
-    char *text = memory_new(g->n_kept + n, 1);
-    memcpy(text, g->kept, g->n_kept);
+    if (!g->options->shows_controls && qsa_model_is_control(g->model, token))
+        n = 0;
+    char *text = memory_new(g->n_kept + n + 1, 1);
+    if (g->n_kept > 0)
+        memcpy(text, g->kept, g->n_kept);
     memcpy(text + g->n_kept, bytes, n);
     n += g->n_kept;
-    const size_t whole = utf8_whole(text, n);
-    g->n_kept = n - whole;
-    assert(g->n_kept < sizeof g->kept);
-    memcpy(g->kept, text + whole, g->n_kept);
-    const bool is_written = write_out(g, text, whole);
-    free(text);
+    const size_t stop = find_stop(g, text, n);
+    const bool is_stopped = stop < n;
+    const size_t certain = is_stopped ? stop : utf8_whole(text, n - begun_stop(g, text, n));
+    const bool is_written = write_out(g, text, certain);
+    g->n_kept = is_stopped ? 0 : n - certain;
+    memmove(text, text + certain, g->n_kept);
+    free(g->kept);
+    g->kept = text;
+    if (is_stopped)
+        g->ending = "stop string";
     return is_written;
 }
 
@@ -145,16 +206,16 @@ static bool write_next(generation *g, uint32_t tokens, bool keeps_last)
     }
     if (!good(g, qsa_sampler_next(g->sampler, g->logits, &token)))
         return false;
-    if (token == g->info.eos) {
+    if (qsa_model_is_end(g->model, token)) {
         g->ending = "end of text";
         return true;
     }
     if (!write_token(g, token))
         return false;
     g->generated++;
-    if (g->generated == tokens)
+    if (g->ending == NULL && g->generated == tokens)
         g->ending = "";
-    else if (is_full(g))
+    else if (g->ending == NULL && is_full(g))
         g->ending = "the context is full";
     if (g->ending && !keeps_last)
         return true; /* nobody asks what would follow */

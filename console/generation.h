@@ -10,8 +10,12 @@
 typedef struct generation_options {
     qsa_context_options context; /* its device is ignored: the chosen one is taken (device_option.h) */
     qsa_sampler_options sampler;
-    const char *load; /* a saved session to go on from; NULL: an empty one */
-    bool has_seed;    /* sampler.seed counts, not the random numbers saved with the session */
+    const char *load;         /* a saved session to go on from; NULL: an empty one */
+    const char *const *stops; /* [n_stops] strings that end the text, none empty; they are not written */
+    size_t n_stops;
+    bool ignores_ends;   /* end tokens are never chosen */
+    bool shows_controls; /* control tokens are written, not left out */
+    bool has_seed;       /* sampler.seed counts, not the random numbers saved with the session */
 } generation_options;
 
 typedef struct generation {
@@ -24,7 +28,8 @@ typedef struct generation {
     qsa_session *session;
     qsa_sampler *sampler;
     float *logits; /* [vocabulary] after the last token */
-    char kept[8];  /* bytes of a character that is not whole yet */
+    const generation_options *options;
+    char *kept; /* bytes not written yet: of a character that is not whole, or with which a stop string may begin */
     size_t n_kept;
 
     /* what was done */
@@ -34,7 +39,7 @@ typedef struct generation {
     const char *ending; /* why generation stopped; "": as many tokens as were asked for; NULL: it did not */
 } generation;
 
-/* Creates context, sampler and session. Close g whatever is returned. */
+/* Creates context, sampler and session. Close g whatever is returned. options must outlive g. */
 bool generation_open(generation *g, const char *command, const qsa_model *model, const generation_options *options);
 void generation_close(generation *g);
 

@@ -356,8 +356,16 @@ void qsa_context_set_tap(qsa_context *context, const qsa_tap *tap);
 
 typedef struct qsa_sampler qsa_sampler;
 
-/* Tokens are ordered by descending logit, equal ones by ascending id; top_k, top_p and min_p, in this order, each keep
- * a beginning of what is left. */
+/* Added to the logit of a token; -INFINITY: the token never comes. */
+typedef struct qsa_logit_bias {
+    int32_t token;
+    float bias;
+} qsa_logit_bias;
+
+/* First biases are added, then penalties applied: a token that occurs n > 0 times among the last penalty_tokens of the
+ * text (qsa_sampler_accept) has its logit divided by repeat_penalty if it is above 0, else multiplied by it, and then
+ * lowered by presence_penalty + n * frequency_penalty. Then tokens are ordered by descending logit, equal ones by
+ * ascending id; top_k, top_p and min_p, in this order, each keep a beginning of what is left. */
 typedef struct qsa_sampler_options {
     size_t size_bytes; /* sizeof(qsa_sampler_options), set by qsa_sampler_options_init */
     float temperature; /* 0 .. 1,000; default 0: greedy, the first token of the order */
@@ -365,16 +373,25 @@ typedef struct qsa_sampler_options {
     float top_p;   /* the fewest tokens with this much of the probability, above 0 .. 1; default 1: all. 0 is refused */
     float min_p;   /* tokens with at least this fraction of the first one's probability, 0 .. 1; default 0: all */
     uint64_t seed; /* of the random numbers; default 0, a seed like any other */
+    float repeat_penalty;                      /* above 0 .. 100; default 1: none */
+    float presence_penalty, frequency_penalty; /* -100 .. 100; default 0: none */
+    uint32_t penalty_tokens;                   /* default 64; at most 2^24 */
+    const qsa_logit_bias *biases;              /* [bias_count], copied; of several for a token the sum counts */
+    size_t bias_count;
 } qsa_sampler_options;
 
 void qsa_sampler_options_init(qsa_sampler_options *options);
 
-/* Errors: QSA_E_ARGUMENT (an option out of its range, by name). */
+/* Errors: QSA_E_ARGUMENT (an option out of its range, by name), QSA_E_MEMORY. */
 qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocabulary, qsa_sampler **out_sampler);
 void qsa_sampler_destroy(qsa_sampler *sampler);
 
+/* Tokens [n] that the text goes on with, for the penalties. What qsa_sampler_next returns is taken already. Tokens
+ * outside the vocabulary do not count. */
+void qsa_sampler_accept(qsa_sampler *sampler, const int32_t *tokens, size_t n);
+
 /* The next token, given logits [vocabulary]. Draws one random number unless greedy. Errors: QSA_E_NONFINITE (a
- * logit, which is named; nothing is drawn). */
+ * logit, which is named), QSA_E_ARGUMENT (the biases leave no token); nothing is drawn. */
 qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *out_token);
 
 /* ---- sessions as files ---- */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sampling: draws the next token from logits. The public functions are in qsa_engine.h; this page defines the result.
  *
+ * Biases and penalties (qsa_engine.h) change the logits, in f32, in this order: bias, repeat, presence and frequency.
+ * A token whose logit is then -infinity is left out of all that follows.
+ *
  * Temperature 0 is greedy: the largest logit, of ties the lowest id; no random number is drawn.
  * Otherwise tokens are sorted by (logit descending, id ascending); weight = exp((logit - largest) / temperature).
  * Each filter keeps a prefix of what the filter before it kept:

@@ -135,4 +135,32 @@ grep -q WARNING "$folder/out" && fail "inspect warns of a file that is in order"
 run 0 inspect --json "$zero"
 python3 -m json.tool <"$folder/out" >/dev/null || fail "inspect --json prints no JSON"
 
+# A stop string ends the text before it, wherever tokens begin; nothing of it is written.
+tiny=$golden/model/tiny-bf16.gguf
+run 0 run -m "$tiny" -p "The river" -n 40 -t 1
+cp "$folder/out" "$folder/whole"
+for stop in e "the" "he read" "$(tail -c 5 "$folder/whole")"; do
+    run 0 run -m "$tiny" -p "The river" -n 40 -t 1 --stop "$stop" --stop "never said"
+    python3 - "$folder/whole" "$folder/out" "$stop" <<'PY' || fail "--stop '$stop'"
+import os, sys
+whole, found = (open(path, "rb").read() for path in sys.argv[1:3])
+sys.exit(found != whole.split(os.fsencode(sys.argv[3]))[0] or found == whole)
+PY
+    grep -q "stopped: stop string" "$folder/err" || fail "--stop '$stop': the summary does not say so"
+done
+run 0 run -m "$tiny" -p "The river" -n 40 -t 1 --stop "never said"
+cmp -s "$folder/out" "$folder/whole" || fail "a stop string that does not come changes the text"
+for option in "--repeat-penalty 2" "--presence-penalty 9" "--frequency-penalty 9"; do
+    # shellcheck disable=SC2086 # two words
+    run 0 run -m "$tiny" -p "The river" -n 40 -t 1 $option
+    cmp -s "$folder/out" "$folder/whole" && fail "$option changes nothing"
+    # shellcheck disable=SC2086
+    run 0 run -m "$tiny" -p "The river" -n 40 -t 1 $option --repeat-last-n 0
+    cmp -s "$folder/out" "$folder/whole" || fail "$option counts tokens although none are looked at"
+done
+refuses 2 "--logit-bias must be" run -m "$tiny" -p a --logit-bias 5
+refuses 2 "--stop must be a text" run -m "$tiny" -p a --stop ""
+refuses 2 "--repeat-penalty must be above 0" run -m "$tiny" -p a --repeat-penalty 0
+refuses 1 "a bias for token" run -m "$tiny" -p a --logit-bias 99999999+1
+
 finish

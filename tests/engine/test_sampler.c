@@ -215,6 +215,122 @@ static void min_p_keeps_what_weighs_enough_beside_the_first(void **state)
     assert_true(counts[3] > 0);
 }
 
+/* ---- biases and penalties ---- */
+
+static void a_bias_moves_a_logit_and_minus_infinity_forbids(void **state)
+{
+    (void)state;
+    const float logits[5] = {1, 3, 2, 3, 0};
+    qsa_logit_bias biases[] = {{1, -1.5f}, {4, 2}, {4, 1.5f}, {3, -INFINITY}};
+    qsa_sampler_options options = options_at(0);
+    options.biases = biases;
+    options.bias_count = COUNT(biases);
+    qsa_sampler *sampler = make(&options, 5);
+    biases[0].bias = 100; /* they were copied */
+    assert_int_equal(next(sampler, logits), 4);
+    qsa_sampler_destroy(sampler);
+
+    int counts[5];
+    options = options_at(5);
+    options.biases = &(qsa_logit_bias){3, -INFINITY};
+    options.bias_count = 1;
+    count_tokens(&options, logits, 5, counts, 2000);
+    assert_int_equal(counts[3], 0);
+    for (int i = 0; i < 5; i++)
+        assert_true(i == 3 || counts[i] > 100);
+    options.top_k = 4;
+    count_tokens(&options, logits, 5, counts, 2000);
+    assert_true(counts[3] == 0 && counts[4] > 100); /* the fourth of those that may come */
+}
+
+static void no_token_left_is_refused_and_draws_nothing(void **state)
+{
+    (void)state;
+    const qsa_logit_bias all[] = {{0, -INFINITY}, {1, -INFINITY}};
+    for (int t = 0; t < 2; t++) {
+        qsa_sampler_options options = options_at((float)t);
+        options.biases = all;
+        options.bias_count = COUNT(all);
+        options.seed = 7;
+        qsa_sampler *sampler = make(&options, 2);
+        int32_t token = -1;
+        assert_int_equal(qsa_sampler_next(sampler, (float[]){1, 2}, &token), QSA_E_ARGUMENT);
+        assert_non_null(strstr(engine_error_detail(), "leave no token"));
+        assert_int_equal(token, -1);
+        assert_int_equal(qsa_sampler_state(sampler), 7);
+        qsa_sampler_destroy(sampler);
+    }
+}
+
+/* A token wins against one without penalties exactly if its penalised logit is above that one's. */
+static void penalties_are_the_formula(void **state)
+{
+    (void)state;
+    static const int32_t text[] = {3, 3, 1, 0, 1, 99, -3, 1, 2}; /* the last four of the vocabulary: 0 1 1 2 */
+    static const float logits[3] = {2, -1, 0.5f};
+    /* 2 / 1.5 - 0.75; -1 * 1.5 - 1.25; 0.5 / 1.5 - 0.75 */
+    static const float wanted[3] = {0.58333f, -2.75f, -0.41667f};
+    qsa_sampler_options options = options_at(0);
+    options.repeat_penalty = 1.5f;
+    options.presence_penalty = 0.25f;
+    options.frequency_penalty = 0.5f;
+    options.penalty_tokens = 4;
+    for (int i = 0; i < 3; i++)
+        for (int above = 0; above < 2; above++) {
+            float all[4] = {-50, -50, -50, wanted[i] + (above ? 0.001f : -0.001f)};
+            all[i] = logits[i];
+            qsa_sampler *sampler = make(&options, 4);
+            qsa_sampler_accept(sampler, text, COUNT(text));
+            assert_int_equal(next(sampler, all), above ? 3 : i);
+            qsa_sampler_destroy(sampler);
+        }
+}
+
+static void what_was_drawn_is_penalised_until_it_is_forgotten(void **state)
+{
+    (void)state;
+    qsa_sampler_options options = options_at(0);
+    options.presence_penalty = 10;
+    options.penalty_tokens = 2;
+    qsa_sampler *sampler = make(&options, 4);
+    static const int32_t wanted[] = {0, 1, 2, 0, 1, 2};
+    for (size_t i = 0; i < COUNT(wanted); i++)
+        assert_int_equal(next(sampler, (float[]){4, 3, 2, 1}), wanted[i]);
+    qsa_sampler_destroy(sampler);
+}
+
+static void bad_penalties_and_biases_are_refused_by_name(void **state)
+{
+    (void)state;
+    const qsa_sampler_options good = options_at(1);
+    struct {
+        const char *name;
+        qsa_sampler_options options;
+    } cases[12];
+    size_t n = 0;
+#define BAD(words, field, bad) (cases[n].name = words, cases[n].options = good, cases[n].options.field = (bad), n++)
+    BAD("repeat_penalty", repeat_penalty, 0);
+    BAD("repeat_penalty", repeat_penalty, NAN);
+    BAD("repeat_penalty", repeat_penalty, 101);
+    BAD("presence_penalty", presence_penalty, -101);
+    BAD("frequency_penalty", frequency_penalty, INFINITY);
+    BAD("penalty_tokens", penalty_tokens, UINT32_MAX);
+#undef BAD
+    static const qsa_logit_bias biases[] = {{-1, 0}, {3, 0}, {0, INFINITY}, {0, NAN}};
+    for (size_t i = 0; i < COUNT(biases); i++, n++) {
+        cases[n].name = "bias";
+        cases[n].options = good;
+        cases[n].options.biases = &biases[i];
+        cases[n].options.bias_count = 1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        qsa_sampler *sampler = NULL;
+        assert_int_equal(qsa_sampler_create(&cases[i].options, 3, &sampler), QSA_E_ARGUMENT);
+        assert_non_null(strstr(engine_error_detail(), cases[i].name));
+        assert_null(sampler);
+    }
+}
+
 /* ---- a slow second implementation: sorts everything, drops what a filter does not keep ---- */
 
 typedef struct entry {
@@ -358,6 +474,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_takes_the_largest_and_of_equal_ones_the_lowest_id),
+        cmocka_unit_test(a_bias_moves_a_logit_and_minus_infinity_forbids),
+        cmocka_unit_test(no_token_left_is_refused_and_draws_nothing),
+        cmocka_unit_test(penalties_are_the_formula),
+        cmocka_unit_test(what_was_drawn_is_penalised_until_it_is_forgotten),
+        cmocka_unit_test(bad_penalties_and_biases_are_refused_by_name),
         cmocka_unit_test(rounding_mode_of_the_host_chooses_no_token),
         cmocka_unit_test(random_numbers_are_those_of_splitmix64),
         cmocka_unit_test(state_can_be_saved_and_put_back),
