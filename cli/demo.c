@@ -110,7 +110,7 @@ static bool answer(generation *g, const char *question, size_t length, char out[
     while (is_good) {
         is_good = qsa_sampler_next(g->sampler, g->logits, &token) == QSA_OK &&
                   qsa_model_token_bytes(g->model, token, &bytes, &n) == QSA_OK;
-        if (!is_good || token == g->info.eos || size + n >= ANSWER_BYTES)
+        if (!is_good || qsa_model_is_end(g->model, token) || size + n >= ANSWER_BYTES)
             break;
         memcpy(out + size, bytes, n);
         size += n;

@@ -165,21 +165,38 @@ static bool count_saved(const request *r, uint64_t *out_tokens)
     return true;
 }
 
-/* The context asked for, or what prompt and answer need; at most the model's. */
-static bool plan_context(request *r, const qsa_model *model, const qsa_model_info *info, size_t text_tokens)
+/* The longest context: the model's, or what --yarn makes of it. */
+static bool find_longest(const request *r, const qsa_model *model, uint32_t *out_tokens)
+{
+    qsa_context_options options = r->generation.context;
+    qsa_plan plan;
+    options.context = 0;
+    if (qsa_context_plan(model, &options, &plan) != QSA_OK) {
+        engine_say(COMMAND);
+        return false;
+    }
+    *out_tokens = plan.context;
+    return true;
+}
+
+/* The context asked for, or what prompt and answer need; at most the longest. */
+static bool plan_context(request *r, const qsa_model *model, size_t text_tokens)
 {
     uint32_t *context = &r->generation.context.context;
     uint64_t prompt_tokens;
-    if (!count_saved(r, &prompt_tokens) || !plan_resolve_max(COMMAND, model, &r->generation.context))
+    uint32_t longest;
+    if (!find_longest(r, model, &longest) || !count_saved(r, &prompt_tokens) ||
+        !plan_resolve_max(COMMAND, model, &r->generation.context))
         return false;
     prompt_tokens += text_tokens;
-    if (*context > info->context) {
-        options_say(COMMAND, "context %" PRIu32 ": this model takes 1 to %" PRIu32 " tokens", *context, info->context);
+    if (*context > longest) {
+        options_say(COMMAND, "context %" PRIu32 ": this model takes 1 to %" PRIu32 " tokens%s", *context, longest,
+                    r->generation.context.yarn_factor > 0 ? " with that YaRN factor" : "");
         return false;
     }
     if (*context == 0) {
         const uint64_t wanted = prompt_tokens + r->tokens > 0 ? prompt_tokens + r->tokens : 1;
-        *context = wanted < info->context ? (uint32_t)wanted : info->context;
+        *context = wanted < longest ? (uint32_t)wanted : longest;
     }
     if (prompt_tokens > *context) {
         options_say(COMMAND, "the prompt has %" PRIu64 " tokens, more than the context of %" PRIu32, prompt_tokens,
@@ -265,18 +282,16 @@ static int run_tokens(const request *r, const qsa_model *model, const int32_t *t
 static int run_model(request *r, const qsa_model *model, const text *t)
 {
     const qsa_specials specials = r->specials ? QSA_SPECIALS_ALL : QSA_SPECIALS_NONE;
-    qsa_model_info info;
     int32_t *tokens = NULL;
     size_t n;
     int status = EXIT_FAILURE;
-    qsa_model_get_info(model, &info);
     const char *bytes = t->n > 0 ? t->bytes : "";
     /* What goes on from a saved session is not a whole text. */
     const qsa_status encoded = r->generation.load ? qsa_model_encode(model, bytes, t->n, specials, &tokens, &n)
                                                   : qsa_model_encode_text(model, bytes, t->n, specials, &tokens, &n);
     if (encoded != QSA_OK)
         engine_say(COMMAND);
-    else if (plan_context(r, model, &info, n))
+    else if (plan_context(r, model, n))
         status = run_tokens(r, model, tokens, n);
     free(tokens);
     return status;

@@ -18,6 +18,7 @@ const char ENGINE_OPTIONS_USAGE[] =
     "      --index TYPE    index keys and queries: bf16 (default) or f32\n"
     "      --chunk N       prompt tokens per forward pass, 1 to 65536; default: by model\n"
     "      --device NAME   where the QSA layers run: host (default), opencl or opencl:N; `qsa devices` lists them\n"
+    "      --yarn FACTOR   YaRN: the context may be FACTOR times the file's, which is its original length; 1 to 1024\n"
     "      --mlock         keep the weights in memory; the n-gram table and the embedding stay in the file\n"
     "      --no-mmap       read the weights into memory instead of mapping them; the same two stay in the file\n";
 
@@ -51,6 +52,9 @@ int engine_option(const options *o, int option, qsa_context_options *out)
     case ENGINE_OPTION_INDEX:
         is_good = options_choice(o, option, profiles, &choice);
         out->index = choice == 0 ? QSA_PROFILE_F32 : QSA_PROFILE_BF16;
+        break;
+    case ENGINE_OPTION_YARN:
+        is_good = options_number(o, option, 1, 1024, &out->yarn_factor);
         break;
     case ENGINE_OPTION_DEVICE:
         device_name = optarg;

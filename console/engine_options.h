@@ -15,6 +15,7 @@ enum {
     ENGINE_OPTION_DEVICE,
     ENGINE_OPTION_MLOCK,
     ENGINE_OPTION_NO_MMAP,
+    ENGINE_OPTION_YARN,
     ENGINE_OPTION_END
 };
 
@@ -26,7 +27,8 @@ enum {
     {"chunk", required_argument, NULL, ENGINE_OPTION_CHUNK}, \
     {"device", required_argument, NULL, ENGINE_OPTION_DEVICE}, \
     {"mlock", no_argument, NULL, ENGINE_OPTION_MLOCK},     \
-    {"no-mmap", no_argument, NULL, ENGINE_OPTION_NO_MMAP}
+    {"no-mmap", no_argument, NULL, ENGINE_OPTION_NO_MMAP},   \
+    {"yarn", required_argument, NULL, ENGINE_OPTION_YARN}
 /* clang-format on */
 
 extern const char ENGINE_OPTIONS_USAGE[];

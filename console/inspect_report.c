@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model file on the screen and in JSON. */
 #include "console/inspect_report.h"
+#include "console/left_out_table.h"
 
 #include "console/engine_options.h"
 #include "console/plan_table.h"
@@ -13,7 +14,7 @@
 
 qsa_status inspect_report_gather(const qsa_model *model, const char *path, inspect_report *out_report)
 {
-    inspect_report r = {.path = path};
+    inspect_report r = {.model = model, .path = path};
     qsa_model_get_info(model, &r.info);
     qsa_config config = r.info.qsa;
     config.capacity_tokens = r.info.context;
@@ -80,8 +81,13 @@ static void print_model(const inspect_report *r)
     printf("model      %s: %" PRIu32 " layers, embedding %" PRIu32 ", context %" PRIu32 " tokens\n", info->architecture,
            info->layers, info->embedding, info->context);
     printf("tokenizer  %s, %" PRIu32 " tokens", info->tokenizer, info->vocabulary);
-    if (info->eos >= 0)
-        printf(", end of text %" PRId32, info->eos);
+    if (info->tokens < info->vocabulary)
+        printf(" (%" PRIu32 " with a text)", info->tokens);
+    for (size_t i = 0; i < info->end_count; i++)
+        printf("%s%" PRId32, i == 0 ? ", end of text " : " ", info->ends[i]);
+    if (info->add_bos || info->add_eos)
+        printf("; a text %s%s%s", info->add_bos ? "begins with bos" : "", info->add_bos && info->add_eos ? ", " : "",
+               info->add_eos ? "ends with eos" : "");
     printf("\nexperts    %" PRIu32 ", of which %" PRIu32 " per token\n", info->experts, info->experts_used);
     printf("streams    %" PRIu32 " residual; n-gram embedding on %" PRIu32 " %s\n", info->streams, info->ngram_layers,
            info->ngram_layers == 1 ? "layer" : "layers");
@@ -129,6 +135,7 @@ void inspect_report_print(const inspect_report *r)
     print_attention(r);
     print_memory(r);
     plan_print(stdout, &r->here);
+    left_out_print(stdout, r->model);
     if (r->warning)
         printf("WARNING    %s\n", r->warning);
 }
@@ -163,6 +170,15 @@ static json_t *json_of_model(const qsa_model_info *info)
                      info->eos >= 0 ? json_integer(info->eos) : json_null());
 }
 
+static json_t *json_of_tokens(const qsa_model_info *info)
+{
+    json_t *ends = json_array();
+    for (size_t i = 0; ends && i < info->end_count; i++)
+        json_array_append_new(ends, json_integer(info->ends[i]));
+    return json_pack("{s:o, s:I, s:b, s:b, s:I}", "ends", ends, "tokens_with_text", (json_int_t)info->tokens, "add_bos",
+                     (int)info->add_bos, "add_eos", (int)info->add_eos, "draft_layers", (json_int_t)info->draft_layers);
+}
+
 static json_t *json_of_attention(const qsa_model_info *info)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:[I, I, I], s:f, s:f, s:o}", "qsa_layers",
@@ -185,7 +201,9 @@ static json_t *json_of_memory(const inspect_report *r)
 
 bool inspect_report_json(const inspect_report *r)
 {
-    json_t *parts[] = {json_of_file(r), json_of_model(&r->info), json_of_attention(&r->info), json_of_memory(r)};
+    json_t *parts[] = {json_of_file(r),          json_of_model(&r->info),
+                       json_of_tokens(&r->info), json_of_attention(&r->info),
+                       json_of_memory(r),        json_pack("{s:o}", "left_out", left_out_json(r->model))};
     json_t *all = json_object();
     bool is_good = all != NULL;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

@@ -8,6 +8,7 @@
 
 /* The file's facts, and what its cache takes with everything in bf16. */
 typedef struct inspect_report {
+    const qsa_model *model;
     const char *path;
     qsa_model_info info;
     qsa_memory_plan plan;    /* at full context */

@@ -42,6 +42,8 @@ void run_report_print(const generation *g, const run_files *files)
         fputs("interrupted\n", stderr);
     else if (g->ending && g->ending[0])
         fprintf(stderr, "stopped: %s\n", g->ending);
+    if (g->options->context.yarn_factor > 0)
+        fprintf(stderr, "YaRN      factor %g, asked for by --yarn\n", (double)g->options->context.yarn_factor);
     print_files(g, files);
     print_rate("prompt", g->read, g->read_seconds);
     print_rate("decode", g->decoded, g->generate_seconds);

@@ -226,6 +226,54 @@ qsa_status gguf_file_string(const gguf_file *file, const char *key, const char *
     return QSA_OK;
 }
 
+size_t gguf_file_key_count(const gguf_file *file)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < file->shard_count; i++)
+        n += file->shards[i].head.key_count;
+    return n;
+}
+
+const char *gguf_file_key_at(const gguf_file *file, size_t i)
+{
+    for (uint32_t shard = 0; shard < file->shard_count; shard++) {
+        const gguf_head *head = &file->shards[shard].head;
+        if (i < head->key_count)
+            return head->keys[i].name;
+        i -= head->key_count;
+    }
+    return NULL;
+}
+
+static bool number_at(const entry *e, size_t i, double *out_value)
+{
+    integer value;
+    if (e->type == GGUF_TYPE_FLOAT32)
+        *out_value = (double)ELEMENT(float, e, i);
+    else if (e->type == GGUF_TYPE_FLOAT64)
+        *out_value = ELEMENT(double, e, i);
+    else if (e->type == GGUF_TYPE_BOOL)
+        *out_value = ELEMENT(int8_t, e, i) != 0;
+    else if (integer_at(e, i, &value))
+        *out_value = value.is_negative ? (double)(int64_t)value.bits : (double)value.bits;
+    else
+        return false;
+    return true;
+}
+
+qsa_status gguf_file_numbers(const gguf_file *file, const char *key, double *out_values, size_t most, size_t *out_n)
+{
+    entry e = {0};
+    ENGINE_TRY(find_or_fail(file, key, &e));
+    if (e.n > most)
+        return engine_fail(QSA_E_FORMAT, "%s: key '%s' has %zu elements, expected at most %zu", e.file, key, e.n, most);
+    for (size_t i = 0; i < e.n; i++)
+        if (!number_at(&e, i, &out_values[i]))
+            return fail_type(&e, "numbers");
+    *out_n = e.n;
+    return QSA_OK;
+}
+
 qsa_status gguf_file_length(const gguf_file *file, const char *key, size_t *out_n)
 {
     entry e = {0};

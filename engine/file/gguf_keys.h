@@ -20,6 +20,13 @@ qsa_status gguf_file_f32(const gguf_file *file, const char *key, float *out_valu
 qsa_status gguf_file_bool(const gguf_file *file, const char *key, bool *out_value);
 qsa_status gguf_file_string(const gguf_file *file, const char *key, const char **out_value);
 
+/* The keys of all shards, shard by shard, ascending in each. */
+size_t gguf_file_key_count(const gguf_file *file);
+const char *gguf_file_key_at(const gguf_file *file, size_t i); /* NULL if i >= the count */
+
+/* A number or bool, or an array of at most `most` of them, as f64: out_values [most]. A 64-bit integer is rounded. */
+qsa_status gguf_file_numbers(const gguf_file *file, const char *key, double *out_values, size_t most, size_t *out_n);
+
 /* The number of elements of an array of any type. */
 qsa_status gguf_file_length(const gguf_file *file, const char *key, size_t *out_n);
 

@@ -117,6 +117,7 @@ typedef struct qsa_model_info {
     const char *architecture; /* "qwen4exp" */
     const char *tokenizer;    /* tokenizer.ggml.pre */
     uint32_t layers;
+    uint32_t draft_layers;                   /* blocks behind them that draft tokens (MTP): left out */
     uint32_t embedding, context, vocabulary; /* width of the residual, tokens, tokens */
     qsa_config qsa; /* of its QSA layers: shape, rotary table and eps; the rest as qsa_config_init sets it */
     uint32_t experts, experts_used, streams, ngram_layers;
@@ -149,6 +150,17 @@ void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info);
  * cuts short raises SIGBUS where it is read; the library installs no handler. A host's handler may call this, which is
  * async-signal-safe, to tell such a signal from others; the handler must not return. */
 const char *qsa_model_file_at(const qsa_model *model, const void *address);
+
+/* A tensor or a key of the file that the engine does not read, and why that changes no result. */
+typedef struct qsa_left_out {
+    const char *name, *reason;
+    bool is_tensor; /* false: a key */
+    uint64_t bytes; /* of a tensor */
+} qsa_left_out;
+
+/* All of them, tensors first: [*out_n]. They belong to the model. A file with any other tensor or key that the engine
+ * does not read is refused by its name. */
+const qsa_left_out *qsa_model_left_out(const qsa_model *model, size_t *out_n);
 
 /* Norm weights of QSA layer number qsa_layer (0 .. info.qsa.layers - 1), and which layer of the model that is. They
  * belong to the model. Errors: QSA_E_ARGUMENT. */
@@ -197,15 +209,17 @@ typedef struct qsa_context_options {
     qsa_profile index;    /* default QSA_PROFILE_BF16 */
     uint32_t checkpoints; /* recurrent states that each session keeps to go back to (qsa_session_want), 0 .. 32; default
                              8; 0: none */
-    bool profile;         /* measure the time of each part of the model (qsa_context_get_profile); default false */
-    qsa_device *device;   /* where the QSA layers run; must outlive the context. Default NULL: the host */
+    float yarn_factor; /* YaRN with the file's context (with YaRN: its original one) as the original length, 1 .. 1,024;
+                          the context then may be as many times as long. Default 0: as the file says */
+    bool profile;      /* measure the time of each part of the model (qsa_context_get_profile); default false */
+    qsa_device *device; /* where the QSA layers run; must outlive the context. Default NULL: the host */
 } qsa_context_options;
 
 void qsa_context_options_init(qsa_context_options *options);
 
 /* What a context with these options will take, without taking it; the cost is a few microseconds. NULL options: the
  * defaults. A server plans a context of n sessions, and counts a session of n tokens as qsa_plan_session_bytes. Errors:
- * QSA_E_LIMIT (an option, by name), those of qsa_plan_memory. */
+ * QSA_E_LIMIT (an option, by name; a context beyond what yarn_factor reaches), those of qsa_plan_memory. */
 qsa_status qsa_context_plan(const qsa_model *model, const qsa_context_options *options, qsa_plan *out_plan);
 
 /* Of the plan's bytes, those of one session that holds that many tokens: whole pages of the cache, states, list. */
@@ -382,7 +396,8 @@ typedef struct qsa_sampler_options {
 
 void qsa_sampler_options_init(qsa_sampler_options *options);
 
-/* Errors: QSA_E_ARGUMENT (an option out of its range, by name), QSA_E_MEMORY. */
+/* vocabulary: info.tokens of the model; ids from there on have no text and are never drawn. Errors: QSA_E_ARGUMENT (an
+ * option out of its range, by name), QSA_E_MEMORY. */
 qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocabulary, qsa_sampler **out_sampler);
 void qsa_sampler_destroy(qsa_sampler *sampler);
 

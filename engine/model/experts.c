@@ -105,6 +105,15 @@ typedef struct expert_product {
     float *y;               /* [pairs][rows] */
 } expert_product;
 
+static void scale_experts(const pass *p, const expert_arrays *a, const expert_product *list, size_t n)
+{
+    const uint32_t *first = a->groups.first;
+    for (size_t e = 0; e < p->shape->experts; e++)
+        for (size_t i = 0; i < n && first[e] < first[e + 1]; i++)
+            apply_scale(p, list[i].matrices->first.data, e, list[i].y + first[e] * list[i].rows,
+                        first[e + 1] - first[e], list[i].rows, list[i].rows);
+}
+
 /* The products of list [n] for every expert that a token selected; those of one expert are adjacent. */
 static void multiply_experts(pass *p, const expert_arrays *a, const expert_product *list, size_t n)
 {
@@ -128,6 +137,8 @@ static void multiply_experts(pass *p, const expert_arrays *a, const expert_produ
         }
     }
     worker_pool_run(p->workers, p, a->tasks, count);
+    if (p->weights->scale_count > 0)
+        scale_experts(p, a, list, n);
 }
 
 /* ---- silu(gate) * up, as columns of the next product ---- */

@@ -36,6 +36,7 @@ static void describe_shape(const model_shape *s, qsa_model_info *info)
 {
     info->architecture = "qwen4exp";
     info->layers = s->layers;
+    info->draft_layers = s->draft_layers;
     info->embedding = s->embedding;
     info->context = s->context;
     info->vocabulary = s->vocabulary;
@@ -123,6 +124,7 @@ static qsa_status open_parts(qsa_model *model, const char *path, qsa_residency r
     model->maps_embedding = gguf_file_mapped_at(model->file, model->weights.embedding.data) != NULL &&
                             model->weights.embedding.data != model->weights.output.data;
     model->maps_table = gguf_file_mapped_at(model->file, model->weights.ngram_rows.data) != NULL;
+    ENGINE_TRY(left_out_collect(model->file, &model->shape, model->weights.bound, &model->left_out));
     return describe(model);
 }
 
@@ -160,6 +162,7 @@ void qsa_model_close(qsa_model *model)
 {
     if (model == NULL)
         return;
+    left_out_free(&model->left_out);
     model_weights_free(&model->weights);
     tokenizer_destroy(model->tokens);
     gguf_file_close(model->file);
@@ -174,6 +177,12 @@ void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info)
 const char *qsa_model_file_at(const qsa_model *model, const void *address)
 {
     return model == NULL ? NULL : gguf_file_mapped_at(model->file, address);
+}
+
+const qsa_left_out *qsa_model_left_out(const qsa_model *model, size_t *out_n)
+{
+    *out_n = model->left_out.count;
+    return model->left_out.items;
 }
 
 qsa_status qsa_model_get_norms(const qsa_model *model, uint32_t qsa_layer, uint32_t *out_layer,

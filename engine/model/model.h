@@ -4,6 +4,7 @@
 #ifndef QSA_ENGINE_MODEL_MODEL_H
 #define QSA_ENGINE_MODEL_MODEL_H
 
+#include "model/left_out.h"
 #include "model/shape.h"
 #include "model/weights.h"
 #include "text/tokenizer.h"
@@ -16,6 +17,7 @@ struct qsa_model {
     uint64_t weight_bytes[QSA_WEIGHT_KIND_COUNT]; /* used in place */
     uint64_t taken_bytes;                         /* of them: loaded or locked */
     bool maps_embedding, maps_table;              /* their rows are fetched from the file */
+    left_out left_out;
     tokenizer *tokens;
     qsa_model_info info;
 };

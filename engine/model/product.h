@@ -18,6 +18,10 @@ enum { PRODUCTS_AT_ONCE = 8 };
 /* Multiplies matrices by the same columns x [count][inner], all in one run: at most PRODUCTS_AT_ONCE. */
 void multiply(pass *p, const float *x, size_t count, const product *list, size_t n);
 
+/* Multiplies y [count][stride], of which `rows` are used, by the scale that the matrix at data has, if it has one;
+ * expert: of which. */
+void apply_scale(const pass *p, const void *data, size_t expert, float *y, size_t count, size_t rows, size_t stride);
+
 /* x [count][inner] as columns of products, of which some need them quantised. x and the columns must outlive the
  * products. The quantised columns are in p->blocks until the next ones are. */
 qsa_columns columns_of(pass *p, const float *x, size_t inner, size_t count, bool is_quantised);

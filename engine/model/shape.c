@@ -43,33 +43,94 @@ static qsa_status read_count(const gguf_file *file, const char *name, uint32_t m
     return QSA_OK;
 }
 
+/* Per-layer numbers: one for all, or a list with an entry per layer, with or without entries for the draft blocks
+ * behind them. out_values [MODEL_MAX_LAYERS]. */
+static qsa_status read_layer_numbers(const gguf_file *file, const char *name, const model_shape *s, double *out_values)
+{
+    size_t n = 0;
+    ENGINE_TRY(gguf_file_numbers(file, key(name).text, out_values, MODEL_MAX_LAYERS, &n));
+    if (!gguf_file_is_array(file, key(name).text)) {
+        for (uint32_t i = 1; i < s->layers; i++)
+            out_values[i] = out_values[0];
+    } else if (n != s->layers && n != s->layers + s->draft_layers) {
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.%s has %zu elements, expected %u: one per layer", name, n,
+                           s->layers);
+    }
+    return QSA_OK;
+}
+
+typedef enum count_layers {
+    COUNT_ONCE,       /* a number */
+    COUNT_EVERY,      /* or a list whose entries agree */
+    COUNT_QSA_LAYERS, /* or a list whose entries of QSA layers agree; those of other layers are 0 or the same */
+} count_layers;
+
 typedef struct count_key {
     const char *name;
     uint32_t most;
     uint32_t *out_value;
+    count_layers layers;
 } count_key;
 
-static qsa_status read_counts(const gguf_file *file, const count_key *keys, size_t n)
+static qsa_status read_layer_count(const gguf_file *file, const model_shape *s, const count_key *k)
 {
-    for (size_t i = 0; i < n; i++)
-        ENGINE_TRY(read_count(file, keys[i].name, keys[i].most, keys[i].out_value));
+    double values[MODEL_MAX_LAYERS], common = 0;
+    ENGINE_TRY(read_layer_numbers(file, k->name, s, values));
+    for (uint32_t i = 0; i < s->layers; i++) {
+        const bool may_be_none = k->layers == COUNT_QSA_LAYERS && s->kinds[i] != LAYER_QSA;
+        if (may_be_none && values[i] == 0)
+            continue;
+        common = common == 0 ? values[i] : common;
+        if (values[i] != common || common == 0)
+            return engine_fail(QSA_E_FORMAT, "qwen4exp.%s is %g on layer %u; supported is one value for all", k->name,
+                               values[i], i);
+    }
+    if (!(common >= 1 && common <= k->most) || common != (double)(uint32_t)common)
+        return engine_fail(QSA_E_LIMIT, "qwen4exp.%s is %g, supported are 1 to %u", k->name, common, k->most);
+    *k->out_value = (uint32_t)common;
+    return QSA_OK;
+}
+
+static qsa_status read_counts(const gguf_file *file, const model_shape *s, const count_key *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const bool is_list = keys[i].layers != COUNT_ONCE && gguf_file_is_array(file, key(keys[i].name).text);
+        ENGINE_TRY(is_list ? read_layer_count(file, s, &keys[i])
+                           : read_count(file, keys[i].name, keys[i].most, keys[i].out_value));
+    }
+    return QSA_OK;
+}
+
+/* block_count counts the draft blocks, too. */
+static qsa_status read_layers(const gguf_file *file, model_shape *s)
+{
+    uint32_t blocks = 0;
+    ENGINE_TRY(read_count(file, "block_count", MODEL_MAX_LAYERS, &blocks));
+    if (has(file, "nextn_predict_layers"))
+        ENGINE_TRY(gguf_file_u32(file, key("nextn_predict_layers").text, &s->draft_layers));
+    if (s->draft_layers >= blocks) {
+        return engine_fail(QSA_E_FORMAT,
+                           "qwen4exp.nextn_predict_layers is %u, but block_count, which counts them, is %u",
+                           s->draft_layers, blocks);
+    }
+    s->layers = blocks - s->draft_layers;
     return QSA_OK;
 }
 
 static qsa_status read_sizes(const gguf_file *file, model_shape *s)
 {
     const count_key keys[] = {
-        {"block_count", MODEL_MAX_LAYERS, &s->layers},
-        {"context_length", (uint32_t)QSA_MAX_POSITION, &s->context},
-        {"embedding_length", MODEL_MAX_WIDTH, &s->embedding},
-        {"hyper_connection.count", MODEL_MAX_STREAMS, &s->streams},
-        {"hyper_connection.low_rank", MODEL_MAX_WIDTH, &s->low_rank},
-        {"expert_count", MODEL_MAX_EXPERTS, &s->experts},
-        {"expert_used_count", MODEL_MAX_EXPERTS_USED, &s->experts_used},
-        {"expert_feed_forward_length", MODEL_MAX_WIDTH, &s->expert_width},
-        {"expert_shared_feed_forward_length", MODEL_MAX_WIDTH, &s->shared_width},
+        {"context_length", (uint32_t)QSA_MAX_POSITION, &s->context, COUNT_ONCE},
+        {"embedding_length", MODEL_MAX_WIDTH, &s->embedding, COUNT_ONCE},
+        {"hyper_connection.count", MODEL_MAX_STREAMS, &s->streams, COUNT_ONCE},
+        {"hyper_connection.low_rank", MODEL_MAX_WIDTH, &s->low_rank, COUNT_ONCE},
+        {"expert_count", MODEL_MAX_EXPERTS, &s->experts, COUNT_EVERY},
+        {"expert_used_count", MODEL_MAX_EXPERTS_USED, &s->experts_used, COUNT_EVERY},
+        {"expert_feed_forward_length", MODEL_MAX_WIDTH, &s->expert_width, COUNT_EVERY},
+        {"expert_shared_feed_forward_length", MODEL_MAX_WIDTH, &s->shared_width, COUNT_EVERY},
     };
-    ENGINE_TRY(read_counts(file, keys, sizeof keys / sizeof keys[0]));
+    ENGINE_TRY(read_layers(file, s));
+    ENGINE_TRY(read_counts(file, s, keys, sizeof keys / sizeof keys[0]));
     ENGINE_TRY(gguf_file_f32(file, key("attention.layer_norm_rms_epsilon").text, &s->eps));
     if (s->streams < 2)
         return refuse_key("hyper_connection.count", "is 1, expected more");
@@ -97,12 +158,12 @@ static qsa_status read_kinds(const gguf_file *file, model_shape *s)
     uint32_t interval = 0;
     ENGINE_TRY(read_interval(file, &interval));
     const bool listed = has(file, "attention.recurrent_layers");
-    bool recurrent[MODEL_MAX_LAYERS];
+    double recurrent[MODEL_MAX_LAYERS];
     if (listed)
-        ENGINE_TRY(gguf_file_bools(file, key("attention.recurrent_layers").text, recurrent, s->layers));
+        ENGINE_TRY(read_layer_numbers(file, "attention.recurrent_layers", s, recurrent));
     for (uint32_t i = 0; i < s->layers; i++) {
         const bool by_interval = (i + 1) % interval != 0;
-        const bool is_recurrent = listed ? recurrent[i] : by_interval;
+        const bool is_recurrent = listed ? recurrent[i] != 0 : by_interval;
         if (listed && has(file, "full_attention_interval") && is_recurrent != by_interval) {
             return engine_fail(QSA_E_FORMAT,
                                "qwen4exp.attention.recurrent_layers says %s of layer %u, but "
@@ -121,18 +182,22 @@ static qsa_status read_kinds(const gguf_file *file, model_shape *s)
  * applies. */
 static qsa_status read_ratio(const gguf_file *file, model_shape *s)
 {
-    uint32_t ratios[MODEL_MAX_LAYERS] = {0};
+    double ratios[MODEL_MAX_LAYERS] = {0}, found = 0;
+    const bool is_list = gguf_file_is_array(file, key("attention.compress_ratios").text);
     if (has(file, "attention.compress_ratios"))
-        ENGINE_TRY(gguf_file_u32s(file, key("attention.compress_ratios").text, ratios, s->layers));
-    uint32_t found = 0;
+        ENGINE_TRY(read_layer_numbers(file, "attention.compress_ratios", s, ratios));
+    for (uint32_t i = 0; i < s->layers && !is_list; i++)
+        ratios[i] = s->kinds[i] == LAYER_QSA ? ratios[i] : 0; /* one number is that of the QSA layers */
     for (uint32_t i = 0; i < s->layers; i++)
         found = ratios[i] != 0 ? ratios[i] : found;
     s->ratios_missing = found == 0;
-    s->qsa.ratio = s->ratios_missing ? DEFAULT_RATIO : found;
+    if (!(found >= 0 && found <= QSA_MAX_BUDGET) || found != (double)(uint32_t)found)
+        return engine_fail(QSA_E_FORMAT, "qwen4exp.attention.compress_ratios has %g, which is no ratio", found);
+    s->qsa.ratio = s->ratios_missing ? DEFAULT_RATIO : (uint32_t)found;
     for (uint32_t i = 0; i < s->layers && !s->ratios_missing; i++) {
-        const uint32_t expected = s->kinds[i] == LAYER_QSA ? found : 0;
+        const double expected = s->kinds[i] == LAYER_QSA ? found : 0;
         if (ratios[i] != expected) {
-            return engine_fail(QSA_E_FORMAT, "qwen4exp.attention.compress_ratios is %u on layer %u, expected %u (a %s)",
+            return engine_fail(QSA_E_FORMAT, "qwen4exp.attention.compress_ratios is %g on layer %u, expected %g (a %s)",
                                ratios[i], i, expected, s->kinds[i] == LAYER_QSA ? "QSA layer" : "delta net");
         }
     }
@@ -146,26 +211,70 @@ static qsa_status optional_f32(const gguf_file *file, const char *name, float *o
     return has(file, name) ? gguf_file_f32(file, key(name).text, out_value) : QSA_OK;
 }
 
-static qsa_status read_yarn(const gguf_file *file, qsa_yarn *yarn)
+/* The factor of any scaling; 0 counts as 1, like no key. */
+static qsa_status read_factor(const gguf_file *file, float *out_factor)
 {
-    const char *type = "none";
-    if (has(file, "rope.scaling.type"))
-        ENGINE_TRY(gguf_file_string(file, key("rope.scaling.type").text, &type));
-    if (strcmp(type, "none") == 0)
-        return QSA_OK;
-    if (strcmp(type, "yarn") != 0) {
-        return engine_fail(QSA_E_UNSUPPORTED, "qwen4exp.rope.scaling.type is \"%.40s\", supported are none and yarn",
-                           type);
-    }
-    uint32_t original_context = 0;
-    ENGINE_TRY(gguf_file_f32(file, key("rope.scaling.factor").text, &yarn->factor));
-    ENGINE_TRY(read_count(file, "rope.scaling.original_context_length", 1 << 24, &original_context));
+    *out_factor = 0;
+    ENGINE_TRY(optional_f32(file, "rope.scale_linear", out_factor)); /* its old name */
+    ENGINE_TRY(optional_f32(file, "rope.scaling.factor", out_factor));
+    *out_factor = *out_factor == 0 ? 1 : *out_factor;
+    return QSA_OK;
+}
+
+/* Factors that others apply beyond those of qsa_yarn: only their defaults are supported. */
+static qsa_status check_factors(const gguf_file *file)
+{
+    float extrapolation = 1, attention = 1;
+    ENGINE_TRY(optional_f32(file, "rope.scaling.yarn_ext_factor", &extrapolation));
+    ENGINE_TRY(optional_f32(file, "rope.scaling.attn_factor", &attention));
+    if (extrapolation != 1 && extrapolation != -1) /* -1: the default */
+        return engine_fail(QSA_E_UNSUPPORTED, "qwen4exp.rope.scaling.yarn_ext_factor is %g, supported is 1",
+                           (double)extrapolation);
+    if (attention != 1)
+        return engine_fail(QSA_E_UNSUPPORTED, "qwen4exp.rope.scaling.attn_factor is %g, supported is 1",
+                           (double)attention);
+    return QSA_OK;
+}
+
+static qsa_status read_yarn_factors(const gguf_file *file, const model_shape *s, float factor, qsa_yarn *yarn)
+{
+    uint32_t original_context = s->context;
+    if (has(file, "rope.scaling.original_context_length"))
+        ENGINE_TRY(read_count(file, "rope.scaling.original_context_length", 1 << 24, &original_context));
     ENGINE_TRY(optional_f32(file, "rope.scaling.yarn_beta_fast", &yarn->beta_fast));
     ENGINE_TRY(optional_f32(file, "rope.scaling.yarn_beta_slow", &yarn->beta_slow));
     ENGINE_TRY(optional_f32(file, "rope.scaling.yarn_attn_factor", &yarn->attention_factor));
-    if (!(yarn->factor > 0))
+    if (!(factor > 0))
         return refuse_key("rope.scaling.factor", "is not above 0");
-    yarn->original_context = (float)original_context; /* below 2^24, so exact */
+    yarn->factor = factor;
+    yarn->original_context = (float)original_context;
+    return QSA_OK;
+}
+
+/* A factor without a type is linear scaling, which others apply and libqsa does not know. */
+static qsa_status read_yarn(const gguf_file *file, const model_shape *s, qsa_yarn *yarn)
+{
+    const char *type = "linear";
+    float factor = 1;
+    if (has(file, "rope.scaling.type"))
+        ENGINE_TRY(gguf_file_string(file, key("rope.scaling.type").text, &type));
+    ENGINE_TRY(read_factor(file, &factor));
+    if (strcmp(type, "none") == 0)
+        return QSA_OK;
+    ENGINE_TRY(check_factors(file));
+    if (strcmp(type, "yarn") == 0)
+        return read_yarn_factors(file, s, factor, yarn);
+    if (strcmp(type, "linear") != 0) {
+        return engine_fail(QSA_E_UNSUPPORTED, "qwen4exp.rope.scaling.type is \"%.40s\", supported are none and yarn",
+                           type);
+    }
+    if (factor != 1) {
+        return engine_fail(QSA_E_UNSUPPORTED,
+                           "qwen4exp.rope.scaling.factor is %g in linear scaling (%s), which is not "
+                           "supported: only none and yarn are",
+                           (double)factor,
+                           has(file, "rope.scaling.type") ? "its type" : "rope.scaling.type is missing");
+    }
     return QSA_OK;
 }
 
@@ -178,23 +287,23 @@ static qsa_status read_rope(const gguf_file *file, model_shape *s)
     if (sections[3] != 0)
         return engine_fail(QSA_E_FORMAT, "qwen4exp.rope.dimension_sections ends in %u, expected 0", sections[3]);
     memcpy(s->qsa.sections, sections, sizeof s->qsa.sections);
-    return read_yarn(file, &s->qsa.yarn);
+    return read_yarn(file, s, &s->qsa.yarn);
 }
 
 static qsa_status read_qsa(const gguf_file *file, model_shape *s)
 {
     uint32_t value_dim = 0;
     const count_key keys[] = {
-        {"attention.head_count", QSA_MAX_Q_HEADS, &s->qsa.q_heads},
-        {"attention.head_count_kv", QSA_MAX_Q_HEADS, &s->qsa.kv_heads},
-        {"attention.key_length", QSA_MAX_DIM, &s->qsa.head_dim},
-        {"attention.value_length", QSA_MAX_DIM, &value_dim},
-        {"attention.indexer.head_count", QSA_MAX_Q_HEADS, &s->qsa.index_heads},
-        {"attention.indexer.key_length", QSA_MAX_DIM, &s->qsa.index_dim},
-        {"attention.indexer.top_k", QSA_MAX_BUDGET, &s->qsa.budget},
+        {"attention.head_count", QSA_MAX_Q_HEADS, &s->qsa.q_heads, COUNT_QSA_LAYERS},
+        {"attention.head_count_kv", QSA_MAX_Q_HEADS, &s->qsa.kv_heads, COUNT_QSA_LAYERS},
+        {"attention.key_length", QSA_MAX_DIM, &s->qsa.head_dim, COUNT_QSA_LAYERS},
+        {"attention.value_length", QSA_MAX_DIM, &value_dim, COUNT_QSA_LAYERS},
+        {"attention.indexer.head_count", QSA_MAX_Q_HEADS, &s->qsa.index_heads, COUNT_QSA_LAYERS},
+        {"attention.indexer.key_length", QSA_MAX_DIM, &s->qsa.index_dim, COUNT_QSA_LAYERS},
+        {"attention.indexer.top_k", QSA_MAX_BUDGET, &s->qsa.budget, COUNT_QSA_LAYERS},
     };
     qsa_config_init(&s->qsa);
-    ENGINE_TRY(read_counts(file, keys, sizeof keys / sizeof keys[0]));
+    ENGINE_TRY(read_counts(file, s, keys, sizeof keys / sizeof keys[0]));
     ENGINE_TRY(read_rope(file, s));
     ENGINE_TRY(read_ratio(file, s));
     if (value_dim != s->qsa.head_dim) {
@@ -210,14 +319,17 @@ static qsa_status read_qsa(const gguf_file *file, model_shape *s)
 
 /* ---- delta nets ---- */
 
-static qsa_status read_delta(const gguf_file *file, delta_shape *d)
+static qsa_status read_delta(const gguf_file *file, model_shape *s)
 {
+    delta_shape *d = &s->delta;
     const count_key keys[] = {
-        {"ssm.conv_kernel", MODEL_MAX_CONV, &d->conv},       {"ssm.state_size", QSA_MAX_DIM, &d->dim},
-        {"ssm.group_count", MODEL_MAX_WIDTH, &d->key_heads}, {"ssm.time_step_rank", MODEL_MAX_WIDTH, &d->value_heads},
-        {"ssm.inner_size", MODEL_MAX_WIDTH, &d->inner},
+        {"ssm.conv_kernel", MODEL_MAX_CONV, &d->conv, COUNT_ONCE},
+        {"ssm.state_size", QSA_MAX_DIM, &d->dim, COUNT_ONCE},
+        {"ssm.group_count", MODEL_MAX_WIDTH, &d->key_heads, COUNT_ONCE},
+        {"ssm.time_step_rank", MODEL_MAX_WIDTH, &d->value_heads, COUNT_ONCE},
+        {"ssm.inner_size", MODEL_MAX_WIDTH, &d->inner, COUNT_ONCE},
     };
-    ENGINE_TRY(read_counts(file, keys, sizeof keys / sizeof keys[0]));
+    ENGINE_TRY(read_counts(file, s, keys, sizeof keys / sizeof keys[0]));
     if ((uint64_t)d->value_heads * d->dim != d->inner) {
         return engine_fail(QSA_E_FORMAT,
                            "qwen4exp.ssm.inner_size is %u, but time_step_rank %u times state_size %u is %llu", d->inner,
@@ -256,12 +368,12 @@ static qsa_status read_ngram_sizes(const gguf_file *file, const model_shape *s, 
 {
     uint32_t eos = 0;
     const count_key keys[] = {
-        {"ple.ngram_size", MODEL_MAX_NGRAM, &g->size},
-        {"ple.heads_per_ngram", MODEL_MAX_HEADS_PER_NGRAM, &g->heads_per_ngram},
-        {"ple.conv_kernel", MODEL_MAX_CONV, &g->conv},
-        {"embedding_length_per_layer_input", MODEL_MAX_WIDTH, &g->dim},
+        {"ple.ngram_size", MODEL_MAX_NGRAM, &g->size, COUNT_ONCE},
+        {"ple.heads_per_ngram", MODEL_MAX_HEADS_PER_NGRAM, &g->heads_per_ngram, COUNT_ONCE},
+        {"ple.conv_kernel", MODEL_MAX_CONV, &g->conv, COUNT_ONCE},
+        {"embedding_length_per_layer_input", MODEL_MAX_WIDTH, &g->dim, COUNT_ONCE},
     };
-    ENGINE_TRY(read_counts(file, keys, sizeof keys / sizeof keys[0]));
+    ENGINE_TRY(read_counts(file, s, keys, sizeof keys / sizeof keys[0]));
     ENGINE_TRY(gguf_file_u32(file, key("ple.eos_token_id").text, &eos));
     if (g->size < 2)
         return refuse_key("ple.ngram_size", "is 1, expected at least 2");
@@ -328,6 +440,11 @@ static qsa_status check_architecture(const gguf_file *file)
         return engine_fail(QSA_E_UNSUPPORTED, "the file's architecture is \"%.40s\", supported is qwen4exp",
                            architecture);
     }
+    const char *type = "model";
+    if (gguf_file_has(file, "general.type"))
+        ENGINE_TRY(gguf_file_string(file, "general.type", &type));
+    if (strcmp(type, "model") != 0)
+        return engine_fail(QSA_E_UNSUPPORTED, "general.type is \"%.40s\", supported is model", type);
     return QSA_OK;
 }
 
@@ -351,6 +468,6 @@ qsa_status model_shape_read(const gguf_file *file, model_shape *out_shape)
     ENGINE_TRY(read_sizes(file, out_shape));
     ENGINE_TRY(read_kinds(file, out_shape));
     ENGINE_TRY(read_qsa(file, out_shape));
-    ENGINE_TRY(read_delta(file, &out_shape->delta));
+    ENGINE_TRY(read_delta(file, out_shape));
     return read_ngram(file, out_shape);
 }

@@ -47,6 +47,7 @@ typedef struct ngram_shape {
 
 typedef struct model_shape {
     uint32_t layers, qsa_layers, ngram_layers;
+    uint32_t draft_layers; /* blocks behind the layers, which draft tokens (MTP); not read */
     uint32_t embedding, context, vocabulary;
     uint32_t streams, low_rank;
     uint32_t experts, experts_used, expert_width, shared_width;

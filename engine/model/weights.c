@@ -86,6 +86,7 @@ static const gguf_file_tensor *require(binder *b, const char *name, int64_t d0, 
              (long long)d1, (long long)d2);
         return NULL;
     }
+    b->weights->bound[t - gguf_file_tensor_at(b->file, 0)] = true;
     return t;
 }
 
@@ -97,7 +98,8 @@ static float *dequantised(binder *b, const gguf_file_tensor *t)
     return values;
 }
 
-static qsa_weights matrix3(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2)
+/* Rows that are looked up, or a matrix without a scale. */
+static qsa_weights table3(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2)
 {
     const gguf_file_tensor *t = require(b, name, d0, d1, d2);
     if (t == NULL)
@@ -110,6 +112,15 @@ static qsa_weights matrix3(binder *b, const char *name, int64_t d0, int64_t d1, 
                          .inner = (size_t)d0,
                          .data = dequantise ? dequantised(b, t) : t->data,
                          .row_bytes = qsa_format_row_bytes((qsa_format)type, (size_t)d0)};
+}
+
+static void bind_scale(binder *b, const char *name, const qsa_weights *w, int64_t n);
+
+static qsa_weights matrix3(binder *b, const char *name, int64_t d0, int64_t d1, int64_t d2)
+{
+    const qsa_weights w = table3(b, name, d0, d1, d2);
+    bind_scale(b, name, &w, d2);
+    return w;
 }
 
 static qsa_weights matrix2(binder *b, const char *name, int64_t d0, int64_t d1)
@@ -136,6 +147,29 @@ static const float *values(binder *b, const char *name, int64_t d0, int64_t d1)
 static const float *vector(binder *b, const char *name, int64_t n)
 {
     return values(b, name, n, 1);
+}
+
+/* NAME.scale beside NAME.weight, if the file has it: a value, or one per expert. */
+static void bind_scale(binder *b, const char *name, const qsa_weights *w, int64_t n)
+{
+    const char *suffix = strrchr(name, '.');
+    char scale[64];
+    if (b->status != QSA_OK || suffix == NULL || strcmp(suffix, ".weight") != 0)
+        return;
+    snprintf(scale, sizeof scale, "%.*s.scale", (int)(suffix - name), name);
+    if (find(b, scale) == NULL)
+        return;
+    const float *factors = vector(b, scale, n);
+    weight_scale *grown = realloc(b->weights->scales, (b->weights->scale_count + 1) * sizeof *grown);
+    if (grown != NULL)
+        b->weights->scales = grown;
+    else if (b->status == QSA_OK)
+        fail(b, QSA_E_MEMORY, "no memory for the scales of weights");
+    if (b->status != QSA_OK)
+        return;
+    const char *begin = w->data;
+    grown[b->weights->scale_count++] =
+        (weight_scale){begin, begin + w->rows * w->row_bytes * (size_t)n, factors, (size_t)n};
 }
 
 /* Convolution weights {taps, channels} as [taps][channels], so that channels are adjacent. */
@@ -280,7 +314,7 @@ static void bind_ngram_rows(binder *b)
     const ngram_shape *g = &b->shape->ngram;
     const gguf_file_tensor *t = b->status == QSA_OK ? find(b, "per_layer_token_embd.weight") : NULL;
     const int64_t rows = t == NULL ? 0 : t->dims[1]; /* if it is missing, matrix2 says so */
-    b->weights->ngram_rows = matrix2(b, "per_layer_token_embd.weight", g->dim, rows);
+    b->weights->ngram_rows = table3(b, "per_layer_token_embd.weight", g->dim, rows, 1);
     for (uint32_t h = 0; b->status == QSA_OK && h < g->heads; h++) {
         if (g->offsets[h] + g->sizes[h] > (uint64_t)rows) {
             fail(b, QSA_E_FORMAT,
@@ -296,7 +330,7 @@ static void bind_all(binder *b)
     const model_shape *s = b->shape;
     model_weights *w = b->weights;
     b->layer = -1;
-    w->embedding = matrix2(b, "token_embd.weight", s->embedding, s->vocabulary);
+    w->embedding = table3(b, "token_embd.weight", s->embedding, s->vocabulary, 1);
     w->output = w->embedding;
     if (find(b, "output.weight") != NULL)
         w->output = matrix2(b, "output.weight", s->embedding, s->vocabulary);
@@ -307,13 +341,20 @@ static void bind_all(binder *b)
         bind_layer(b, i);
 }
 
+static int compare_scales(const void *a, const void *b)
+{
+    const weight_scale *x = a, *y = b;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
 qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, qsa_weight_storage storage,
                               model_weights *out_weights)
 {
     model_weights w = {0};
     binder b = {file, shape, storage, &w, QSA_OK, -1};
     w.layers = calloc(shape->layers, sizeof *w.layers);
-    if (w.layers == NULL)
+    w.bound = calloc(gguf_file_tensor_count(file) + 1, sizeof *w.bound);
+    if (w.layers == NULL || w.bound == NULL)
         fail(&b, QSA_E_MEMORY, "no memory for the tensors of %u layers", shape->layers);
     else
         bind_all(&b);
@@ -321,8 +362,23 @@ qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, q
         model_weights_free(&w);
         return b.status;
     }
+    qsort(w.scales, w.scale_count, sizeof *w.scales, compare_scales);
     *out_weights = w;
     return QSA_OK;
+}
+
+const weight_scale *model_weights_scale(const model_weights *weights, const void *data)
+{
+    size_t low = 0, high = weights->scale_count; /* the first scale that ends behind data */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if ((const char *)data < weights->scales[middle].end)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    const bool is_there = low < weights->scale_count && (const char *)data >= weights->scales[low].begin;
+    return is_there ? &weights->scales[low] : NULL;
 }
 
 void model_weights_free(model_weights *weights)
@@ -330,6 +386,8 @@ void model_weights_free(model_weights *weights)
     for (size_t i = 0; i < weights->owned_count; i++)
         free(weights->owned[i]);
     free(weights->owned);
+    free(weights->scales);
+    free(weights->bound);
     free(weights->layers);
     memset(weights, 0, sizeof *weights);
 }

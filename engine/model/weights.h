@@ -67,12 +67,22 @@ typedef struct layer_weights {
     ngram_weights ngram;         /* only in the layers that the shape lists */
 } layer_weights;
 
+/* What the products of a matrix are multiplied by: y = scale * (W x), rounded after the product. */
+typedef struct weight_scale {
+    const char *begin, *end; /* the matrix, or the matrices of all experts */
+    const float *values;     /* [n] */
+    size_t n;                /* 1, or one per expert */
+} weight_scale;
+
 typedef struct model_weights {
     qsa_weights embedding, output; /* {E, V}; the same matrix if tied */
     qsa_weights ngram_rows;        /* {row, rows}; only with n-gram embedding */
     hyper_weights hyper_head;
     layer_weights *layers; /* [layers] */
-    void **owned;          /* dequantised matrices and vectors, reordered convolutions */
+    weight_scale *scales;  /* [scale_count], ascending */
+    size_t scale_count;
+    bool *bound;  /* [tensors of the file]: it is read */
+    void **owned; /* dequantised matrices and vectors, reordered convolutions */
     size_t owned_count;
     uint64_t owned_bytes;
 } model_weights;
@@ -82,5 +92,8 @@ typedef struct model_weights {
 qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, qsa_weight_storage storage,
                               model_weights *out_weights);
 void model_weights_free(model_weights *weights);
+
+/* The scales of the matrix that begins at data; NULL: none. */
+const weight_scale *model_weights_scale(const model_weights *weights, const void *data);
 
 #endif

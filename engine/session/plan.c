@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+enum { MAX_YARN_FACTOR = 1024 };
+
 /* ---- options ---- */
 
 void qsa_context_options_init(qsa_context_options *options)
@@ -43,6 +45,40 @@ static qsa_status check_options(const qsa_context_options *o)
     return QSA_OK;
 }
 
+/* What YaRN stretches: the context of the training. */
+static float original_context(const model_shape *s)
+{
+    return s->qsa.yarn.factor > 0 ? s->qsa.yarn.original_context : (float)s->context;
+}
+
+static uint64_t plan_longest(const qsa_model *model, const qsa_context_options *o)
+{
+    if (o->yarn_factor == 0)
+        return model->shape.context;
+    const double longest = (double)original_context(&model->shape) * (double)o->yarn_factor;
+    return longest < (double)QSA_MAX_POSITION ? (uint64_t)longest : (uint64_t)QSA_MAX_POSITION;
+}
+
+/* A context beyond what its table of rotary angles was stretched to is refused, where a factor was asked for. */
+static qsa_status check_yarn(const qsa_model *model, const qsa_context_options *o)
+{
+    if (o->yarn_factor == 0)
+        return QSA_OK;
+    if (!(o->yarn_factor >= 1 && o->yarn_factor <= MAX_YARN_FACTOR)) {
+        return engine_fail(QSA_E_LIMIT, "yarn_factor is %g, supported are 1 to %d", (double)o->yarn_factor,
+                           MAX_YARN_FACTOR);
+    }
+    const uint64_t longest = plan_longest(model, o);
+    if (o->context > longest) {
+        return engine_fail(QSA_E_LIMIT,
+                           "context is %u tokens, but YaRN with factor %g reaches %llu: %g times the %g of "
+                           "the file",
+                           o->context, (double)o->yarn_factor, (unsigned long long)longest, (double)o->yarn_factor,
+                           (double)original_context(&model->shape));
+    }
+    return QSA_OK;
+}
+
 qsa_status plan_options(const qsa_model *model, const qsa_context_options *options, qsa_context_options *out_options)
 {
     qsa_context_options complete;
@@ -50,8 +86,9 @@ qsa_status plan_options(const qsa_model *model, const qsa_context_options *optio
         qsa_context_options_init(&complete);
     else
         complete = *options;
+    ENGINE_TRY(check_yarn(model, &complete));
     if (complete.context == 0)
-        complete.context = model->shape.context;
+        complete.context = (uint32_t)plan_longest(model, &complete);
     if (complete.chunk == 0)
         complete.chunk = forward_best_chunk(&model->shape);
     ENGINE_TRY(check_options(&complete));
@@ -66,6 +103,11 @@ qsa_config plan_cache_config(const qsa_model *model, const qsa_context_options *
 {
     qsa_config config = model->shape.qsa;
     const uint32_t others = o->sessions - 1;
+    if (o->yarn_factor > 0) {
+        config.yarn.factor = o->yarn_factor;
+        config.yarn.original_context = original_context(&model->shape);
+        config.yarn.attention_factor = 0; /* that of this factor */
+    }
     config.kv_type = o->kv;
     config.profile = o->index;
     config.capacity_tokens = o->context + (uint64_t)others * (2 * QSA_PAGE_TOKENS - 1);
@@ -153,7 +195,7 @@ static bool fits(const qsa_model *model, const qsa_context_options *options, uin
 static uint32_t largest(const qsa_model *model, const qsa_context_options *options, qsa_fit wanted,
                         const qsa_available_memory *available)
 {
-    uint32_t good = 0, bad = model->shape.context;
+    uint32_t good = 0, bad = (uint32_t)plan_longest(model, options);
     if (fits(model, options, bad, wanted, available))
         return bad;
     while (bad - good > 1) {

@@ -386,7 +386,7 @@ static void output_may_be_tied(void **state)
 {
     (void)state;
     model_bytes bytes = copy();
-    model_bytes_rename(&bytes, "output.weight", "other_.weight");
+    model_bytes_rename(&bytes, "output.weight", "mtp.ut.weight");
     qsa_model *model = model_bytes_open(&bytes);
     const int32_t tokens[] = {5, 6, 7};
     const qsa_context_options options = model_options(1, 4, 1);
