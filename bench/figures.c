@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/figures.h"
 
+#include "console/json_line.h"
+
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,51 +46,44 @@ bench_figure bench_figure_of(const bench_item *item, bench_measure *of, double s
 
 /* ---- JSON ---- */
 
-static json_t *number(double value)
+static void set_number(json_t *object, const char *key, double value)
 {
-    return isnan(value) ? json_null() : json_real(value);
-}
-
-static json_t *text(const char *value)
-{
-    return value ? json_string(value) : json_null();
+    json_line_set(object, key, json_line_number(value));
 }
 
 static void add_blocks(json_t *object, const bench_figure *f)
 {
-    json_object_set_new(object, "min", number(f->least));
-    json_object_set_new(object, "max", number(f->most));
-    json_object_set_new(object, "blocks", json_integer(f->kept));
-    json_object_set_new(object, "dropped", json_integer(f->dropped));
+    set_number(object, "min", f->least);
+    set_number(object, "max", f->most);
+    json_line_set(object, "blocks", json_integer(f->kept));
+    json_line_set(object, "dropped", json_integer(f->dropped));
 }
 
 static void print_json(const bench_printer *p, const bench_figure *f)
 {
     json_t *object = json_object();
     char hash[17];
-    json_object_set_new(object, "name", text(f->name));
-    json_object_set_new(object, "value", number(f->value));
-    json_object_set_new(object, "unit", text(f->unit));
-    json_object_set_new(object, "ratio", number(f->ratio));
-    json_object_set_new(object, "probe", number(f->probe));
-    json_object_set_new(object, "probe_unit", text(f->probe_unit));
+    json_line_set_text(object, "name", f->name);
+    set_number(object, "value", f->value);
+    json_line_set_text(object, "unit", f->unit);
+    set_number(object, "ratio", f->ratio);
+    set_number(object, "probe", f->probe);
+    json_line_set_text(object, "probe_unit", f->probe_unit);
     if (is_measured(f))
         add_blocks(object, f);
     if (!isnan(f->share))
-        json_object_set_new(object, "share", number(f->share));
+        set_number(object, "share", f->share);
     if (f->hash) {
         snprintf(hash, sizeof hash, "%016" PRIx64, f->hash);
-        json_object_set_new(object, "hash", text(hash));
+        json_line_set_text(object, "hash", hash);
     }
     if (f->note)
-        json_object_set_new(object, "note", text(f->note));
-    json_object_set_new(object, "isa", text(p->isa));
-    json_object_set_new(object, "threads", json_integer(p->threads));
-    json_object_set_new(object, "kv", text(p->kv));
-    json_object_set_new(object, "device", text(p->device));
-    json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(object);
+        json_line_set_text(object, "note", f->note);
+    json_line_set_text(object, "isa", p->isa);
+    json_line_set(object, "threads", json_integer(p->threads));
+    json_line_set_text(object, "kv", p->kv);
+    json_line_set_text(object, "device", p->device);
+    json_line_print(object);
 }
 
 /* ---- the table ---- */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model file on the screen and in JSON. */
 #include "console/inspect_report.h"
-#include "console/left_out_table.h"
 
 #include "console/engine_options.h"
+#include "console/json_line.h"
+#include "console/left_out_table.h"
 #include "console/plan_table.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 
 /* ---- gathering ---- */
@@ -146,71 +146,98 @@ static json_t *json_of_yarn(const qsa_yarn *yarn)
 {
     if (!(yarn->factor > 0))
         return json_null();
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "factor", (double)yarn->factor, "original_context",
-                     (double)yarn->original_context, "beta_fast", (double)yarn->beta_fast, "beta_slow",
-                     (double)yarn->beta_slow, "attention_factor", (double)yarn->attention_factor);
+    json_t *all = json_object();
+    json_line_set(all, "factor", json_line_number((double)yarn->factor));
+    json_line_set(all, "original_context", json_line_number((double)yarn->original_context));
+    json_line_set(all, "beta_fast", json_line_number((double)yarn->beta_fast));
+    json_line_set(all, "beta_slow", json_line_number((double)yarn->beta_slow));
+    json_line_set(all, "attention_factor", json_line_number((double)yarn->attention_factor));
+    return all;
 }
 
-static json_t *json_of_file(const inspect_report *r)
+static void add_count(json_t *all, const char *key, uint64_t count)
+{
+    json_line_set(all, key, json_integer((json_int_t)count));
+}
+
+static void add_file(json_t *all, const inspect_report *r)
 {
     const qsa_model_info *info = &r->info;
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s}", "path", r->path, "name", info->name, "architecture",
-                     info->architecture, "shards", (json_int_t)info->shards, "file_bytes", (json_int_t)info->file_bytes,
-                     "tensors", (json_int_t)info->tensor_count, "parameters", (json_int_t)info->parameter_count,
-                     "main_type", info->main_type);
+    json_line_set_text(all, "path", r->path);
+    json_line_set_text(all, "name", info->name);
+    json_line_set_text(all, "architecture", info->architecture);
+    add_count(all, "shards", info->shards);
+    add_count(all, "file_bytes", info->file_bytes);
+    add_count(all, "tensors", info->tensor_count);
+    add_count(all, "parameters", info->parameter_count);
+    json_line_set_text(all, "main_type", info->main_type);
 }
 
-static json_t *json_of_model(const qsa_model_info *info)
+static void add_model(json_t *all, const qsa_model_info *info)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o}", "layers", (json_int_t)info->layers,
-                     "embedding", (json_int_t)info->embedding, "context", (json_int_t)info->context, "vocabulary",
-                     (json_int_t)info->vocabulary, "experts", (json_int_t)info->experts, "experts_used",
-                     (json_int_t)info->experts_used, "streams", (json_int_t)info->streams, "ngram_layers",
-                     (json_int_t)info->ngram_layers, "tokenizer", info->tokenizer, "eos",
-                     info->eos >= 0 ? json_integer(info->eos) : json_null());
+    add_count(all, "layers", info->layers);
+    add_count(all, "embedding", info->embedding);
+    add_count(all, "context", info->context);
+    add_count(all, "vocabulary", info->vocabulary);
+    add_count(all, "experts", info->experts);
+    add_count(all, "experts_used", info->experts_used);
+    add_count(all, "streams", info->streams);
+    add_count(all, "ngram_layers", info->ngram_layers);
+    json_line_set_text(all, "tokenizer", info->tokenizer);
+    json_line_set(all, "eos", info->eos >= 0 ? json_integer(info->eos) : json_null());
 }
 
-static json_t *json_of_tokens(const qsa_model_info *info)
+static void add_tokens(json_t *all, const qsa_model_info *info)
 {
     json_t *ends = json_array();
-    for (size_t i = 0; ends && i < info->end_count; i++)
+    for (size_t i = 0; i < info->end_count; i++)
         json_array_append_new(ends, json_integer(info->ends[i]));
-    return json_pack("{s:o, s:I, s:b, s:b, s:I}", "ends", ends, "tokens_with_text", (json_int_t)info->tokens, "add_bos",
-                     (int)info->add_bos, "add_eos", (int)info->add_eos, "draft_layers", (json_int_t)info->draft_layers);
+    json_line_set(all, "ends", ends);
+    add_count(all, "tokens_with_text", info->tokens);
+    json_line_set(all, "add_bos", json_boolean(info->add_bos));
+    json_line_set(all, "add_eos", json_boolean(info->add_eos));
+    add_count(all, "draft_layers", info->draft_layers);
 }
 
-static json_t *json_of_attention(const qsa_model_info *info)
+static void add_attention(json_t *all, const qsa_model_info *info)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:[I, I, I], s:f, s:f, s:o}", "qsa_layers",
-                     (json_int_t)info->qsa.layers, "q_heads", (json_int_t)info->qsa.q_heads, "kv_heads",
-                     (json_int_t)info->qsa.kv_heads, "head_dim", (json_int_t)info->qsa.head_dim, "index_heads",
-                     (json_int_t)info->qsa.index_heads, "index_dim", (json_int_t)info->qsa.index_dim, "budget",
-                     (json_int_t)info->qsa.budget, "ratio", (json_int_t)info->qsa.ratio, "ratios_missing",
-                     (int)info->ratios_missing, "rotary_dim", (json_int_t)info->qsa.rotary_dim, "sections",
-                     (json_int_t)info->qsa.sections[0], (json_int_t)info->qsa.sections[1],
-                     (json_int_t)info->qsa.sections[2], "theta", (double)info->qsa.theta, "eps", (double)info->qsa.eps,
-                     "yarn", json_of_yarn(&info->qsa.yarn));
+    const qsa_config *c = &info->qsa;
+    add_count(all, "qsa_layers", c->layers);
+    add_count(all, "q_heads", c->q_heads);
+    add_count(all, "kv_heads", c->kv_heads);
+    add_count(all, "head_dim", c->head_dim);
+    add_count(all, "index_heads", c->index_heads);
+    add_count(all, "index_dim", c->index_dim);
+    add_count(all, "budget", c->budget);
+    add_count(all, "ratio", c->ratio);
+    json_line_set(all, "ratios_missing", json_boolean(info->ratios_missing));
+    add_count(all, "rotary_dim", c->rotary_dim);
+    json_line_set(
+        all, "sections",
+        json_pack("[I, I, I]", (json_int_t)c->sections[0], (json_int_t)c->sections[1], (json_int_t)c->sections[2]));
+    json_line_set(all, "theta", json_line_number((double)c->theta));
+    json_line_set(all, "eps", json_line_number((double)c->eps));
+    json_line_set(all, "yarn", json_of_yarn(&c->yarn));
 }
 
-static json_t *json_of_memory(const inspect_report *r)
+static void add_memory(json_t *all, const inspect_report *r)
 {
-    return json_pack("{s:I, s:I, s:I, s:o, s:s*}", "kv_bytes_per_token", (json_int_t)r->kv_token_bytes,
-                     "index_bytes_per_token", (json_int_t)r->index_token_bytes, "full_context_bytes",
-                     (json_int_t)r->plan.total_bytes, "plan", plan_json(&r->here), "warning", r->warning);
+    add_count(all, "kv_bytes_per_token", r->kv_token_bytes);
+    add_count(all, "index_bytes_per_token", r->index_token_bytes);
+    add_count(all, "full_context_bytes", r->plan.total_bytes);
+    json_line_set(all, "plan", plan_json(&r->here));
+    if (r->warning)
+        json_line_set_text(all, "warning", r->warning);
 }
 
-bool inspect_report_json(const inspect_report *r)
+void inspect_report_json(const inspect_report *r)
 {
-    json_t *parts[] = {json_of_file(r),          json_of_model(&r->info),
-                       json_of_tokens(&r->info), json_of_attention(&r->info),
-                       json_of_memory(r),        json_pack("{s:o}", "left_out", left_out_json(r->model))};
     json_t *all = json_object();
-    bool is_good = all != NULL;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        is_good = is_good && parts[i] && json_object_update(all, parts[i]) == 0;
-        json_decref(parts[i]);
-    }
-    is_good = is_good && json_dumpf(all, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
-    json_decref(all);
-    return is_good;
+    add_file(all, r);
+    add_model(all, &r->info);
+    add_tokens(all, &r->info);
+    add_attention(all, &r->info);
+    add_memory(all, r);
+    json_line_set(all, "left_out", left_out_json(r->model));
+    json_line_print(all);
 }

@@ -24,7 +24,7 @@ qsa_status inspect_report_gather(const qsa_model *model, const char *path, inspe
 /* One screen. */
 void inspect_report_print(const inspect_report *r);
 
-/* One flat object on one line. Returns false if something could not be said in JSON. */
-bool inspect_report_json(const inspect_report *r);
+/* One flat object on one line. */
+void inspect_report_json(const inspect_report *r);
 
 #endif

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What of a file is left out, on the screen and in JSON. */
 #include "console/left_out_table.h"
 
 #include "console/engine_options.h"
+#include "console/json_line.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 enum { SHOWN_NAMES = 2, NAME_BYTES = 160 };
 
-/* A name from a hostile file steers no terminal and is valid UTF-8: what is not ASCII text becomes '?'. */
+/* A name from a hostile file must not steer the terminal: what is not ASCII text becomes '?'. */
 static const char *clean(const char *name, char out[NAME_BYTES])
 {
     size_t n = 0;
@@ -73,16 +75,13 @@ json_t *left_out_json(const qsa_model *model)
     size_t n;
     const qsa_left_out *items = qsa_model_left_out(model, &n);
     json_t *list = json_array();
-    for (size_t i = 0; list && i < n; i++) {
-        char name[NAME_BYTES];
-        json_t *item = json_pack("{s:s, s:s}", items[i].is_tensor ? "tensor" : "key", clean(items[i].name, name),
-                                 "reason", items[i].reason);
-        if (item && items[i].is_tensor)
-            json_object_set_new(item, "bytes", json_integer((json_int_t)items[i].bytes));
-        if (json_array_append_new(list, item) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+    for (size_t i = 0; i < n; i++) {
+        json_t *item = json_object();
+        json_line_set_text(item, items[i].is_tensor ? "tensor" : "key", items[i].name);
+        json_line_set_text(item, "reason", items[i].reason);
+        if (items[i].is_tensor)
+            json_line_set(item, "bytes", json_integer((json_int_t)items[i].bytes));
+        json_array_append_new(list, item);
     }
     return list;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void out_of_memory(void)
+void memory_exhausted(void)
 {
     fputs("qsa: out of memory\n", stderr);
     exit(EXIT_FAILURE);
@@ -17,7 +17,7 @@ void *memory_new(size_t count, size_t element_size)
 {
     void *memory = calloc(count ? count : 1, element_size ? element_size : 1);
     if (!memory)
-        out_of_memory();
+        memory_exhausted();
     return memory;
 }
 
@@ -31,7 +31,7 @@ void *memory_grow(void *array, size_t *capacity, size_t wanted, size_t element_s
         grown = 16;
     void *memory = grown > SIZE_MAX / element_size ? NULL : realloc(array, grown * element_size);
     if (!memory)
-        out_of_memory();
+        memory_exhausted();
     *capacity = grown;
     return memory;
 }

@@ -11,6 +11,9 @@ void *memory_new(size_t count, size_t element_size);
 /* Grows an array so that it holds at least `wanted` elements; capacity counts elements. Never NULL. */
 void *memory_grow(void *array, size_t *capacity, size_t wanted, size_t element_size);
 
+/* Says that there is no memory, and ends the program. */
+void memory_exhausted(void);
+
 /* A copy of a string. */
 char *memory_string(const char *text);
 

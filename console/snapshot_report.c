@@ -2,8 +2,9 @@
 /* A snapshot file on the screen and in JSON. */
 #include "console/snapshot_report.h"
 
+#include "console/json_line.h"
+
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 
 enum { SHOWN_SEQUENCES = 12, TAG_CHARS = 12 };
@@ -141,17 +142,20 @@ static json_t *json_of_sections(const qsa_snapshot *s)
     return list;
 }
 
-bool snapshot_report_json(const char *path, const qsa_snapshot *s)
+void snapshot_report_json(const char *path, const qsa_snapshot *s)
 {
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, s->model_digest);
-    json_t *all =
-        json_pack("{s:s, s:I, s:I, s:s, s:I, s:o, s:o, s:o}", "path", path, "bytes", (json_int_t)s->size_bytes,
-                  "version", (json_int_t)s->version, "model_digest", digest, "rows", (json_int_t)s->tokens, "shape",
-                  json_of_shape(&s->config), "sequences", json_of_sequences(s), "host", json_of_sections(s));
-    const bool is_good = all && json_dumpf(all, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
-    json_decref(all);
-    return is_good;
+    json_t *all = json_object();
+    json_line_set_text(all, "path", path);
+    json_line_set(all, "bytes", json_integer((json_int_t)s->size_bytes));
+    json_line_set(all, "version", json_integer((json_int_t)s->version));
+    json_line_set_text(all, "model_digest", digest);
+    json_line_set(all, "rows", json_integer((json_int_t)s->tokens));
+    json_line_set(all, "shape", json_of_shape(&s->config));
+    json_line_set(all, "sequences", json_of_sequences(s));
+    json_line_set(all, "host", json_of_sections(s));
+    json_line_print(all);
 }
 
 /* ---- the verdict ---- */

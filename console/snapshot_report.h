@@ -9,8 +9,8 @@
 /* Shape, sequences and sections of the host, a line each. */
 void snapshot_report_print(const char *path, const qsa_snapshot *s);
 
-/* The same as one JSON object on one line. Returns false if something could not be said in JSON. */
-bool snapshot_report_json(const char *path, const qsa_snapshot *s);
+/* The same as one JSON object on one line. */
+void snapshot_report_json(const char *path, const qsa_snapshot *s);
 
 /* One line: the file is good, and what it holds. */
 void snapshot_report_verdict(const char *path, const qsa_snapshot *s);
