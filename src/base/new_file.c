@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,10 +46,13 @@ static qsa_status take_path(qsa_new_file *file)
         return system_error(file, "cannot create");
     if (is_there && !S_ISREG(info.st_mode))
         return qsa_fail(QSA_E_IO, "%s: cannot replace: not a regular file", qsa_shown_path(file->path));
-    if (is_there)
-        file->old_mode = info.st_mode & 07777;
-    file->target = is_there ? realpath(file->path, NULL) : strdup(file->path);
-    return file->target != NULL ? QSA_OK : system_error(file, "cannot create");
+    file->target = is_there ? malloc(PATH_MAX) : strdup(file->path);
+    if (file->target == NULL)
+        return qsa_fail(QSA_E_MEMORY, "%s: no memory for a path", qsa_shown_path(file->path));
+    if (!is_there)
+        return QSA_OK;
+    file->old_mode = info.st_mode & 07777;
+    return realpath(file->path, file->target) != NULL ? QSA_OK : system_error(file, "cannot create");
 }
 
 /* Keeps the folder open: its entry for the new name must reach the disk too. */
