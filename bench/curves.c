@@ -4,6 +4,7 @@
 #include "bench/chart.h"
 #include "bench/machine.h"
 #include "console/options.h"
+#include "console/output_target.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -43,8 +44,6 @@ bool bench_curves_draw(const bench_options *o, const char *isa, const char *titl
 
 bool bench_curves_writable(const bench_options *o)
 {
-    FILE *file = o->svg ? fopen(o->svg, "a") : NULL;
-    if (o->svg && !file)
-        options_say("bench", "%s: %s", o->svg, strerror(errno));
-    return !o->svg || (file && fclose(file) == 0);
+    const output_target target = {"bench", o->svg, "<svg", "SVG drawing", o->model};
+    return !o->svg || output_target_check(&target);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsa make: writes a model file with the released shapes and random weights, to measure memory and speed. */
-#define _POSIX_C_SOURCE 200809L /* sigaction */
 #include "cli/commands.h"
 #include "console/clock.h"
 #include "console/engine_options.h"
+#include "console/interrupts.h"
+#include "console/output_target.h"
 #include "console/progress.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -112,35 +112,23 @@ static bool parse(int argc, char **argv, request *r)
 
 /* ---- writing ---- */
 
-static volatile sig_atomic_t signal_caught;
-
-static void on_signal(int number)
-{
-    signal_caught = number;
-}
-
-static void catch_signals(void)
-{
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        sigaction(numbers[i], &action, NULL);
-}
-
 static bool go_on(void *user, uint64_t written, uint64_t bytes)
 {
     const double *begin = user;
     progress_show_bytes(written, bytes, clock_seconds() - *begin);
-    return signal_caught == 0;
+    return interrupts_caught == 0;
 }
 
 static int write_model(const request *r)
 {
+    const output_target target = {COMMAND, r->path, "GGUF", "model file", NULL};
     double begin = clock_seconds();
-    catch_signals();
+    if (!output_target_check(&target))
+        return EXIT_FAILURE;
+    interrupts_catch();
     if (qsa_random_model_write(r->path, &r->model, go_on, &begin) != QSA_OK) {
         engine_say(COMMAND);
-        return signal_caught ? 128 + signal_caught : EXIT_FAILURE;
+        return interrupts_caught ? EXIT_SIGNAL + interrupts_caught : EXIT_FAILURE;
     }
     if (r->model.shards > 1)
         printf("%s: written in %.1f s, in %" PRIu32 " files\n", r->path, clock_seconds() - begin, r->model.shards);

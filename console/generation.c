@@ -31,23 +31,20 @@ static bool is_interrupted(const generation *g)
 
 /* ---- opening ---- */
 
-/* The sampler, with biases for what must never come: ids without a text, and ends that are ignored. */
+/* The sampler, with biases against the ends that are ignored. */
 static bool open_sampler(generation *g, const generation_options *o)
 {
-    const uint32_t padding = g->info.vocabulary - g->info.tokens;
-    const size_t n_ends = o->ignores_ends ? g->info.end_count : 0;
+    const size_t n_ends = o->ignores_ends ? g->info.end_count : 0, n = o->sampler.bias_count;
     qsa_sampler_options sampler = o->sampler;
-    qsa_logit_bias *biases = memory_new(o->sampler.bias_count + padding + n_ends, sizeof *biases);
-    size_t n = 0;
-    for (; n < o->sampler.bias_count; n++)
-        biases[n] = o->sampler.biases[n];
-    for (uint32_t i = 0; i < padding; i++)
-        biases[n++] = (qsa_logit_bias){(int32_t)(g->info.tokens + i), -INFINITY};
+    qsa_logit_bias *biases = memory_new(n + n_ends, sizeof *biases);
+    for (size_t i = 0; i < n; i++)
+        biases[i] = o->sampler.biases[i];
     for (size_t i = 0; i < n_ends; i++)
-        biases[n++] = (qsa_logit_bias){g->info.ends[i], -INFINITY};
+        biases[n + i] = (qsa_logit_bias){g->info.ends[i], -INFINITY};
     sampler.biases = biases;
-    sampler.bias_count = n;
-    const bool is_good = good(g, qsa_sampler_create(&sampler, g->info.vocabulary, &g->sampler));
+    sampler.bias_count = n + n_ends;
+    const bool is_good = good(g, qsa_sampler_create(&sampler, g->info.tokens, &g->sampler)) &&
+                         good(g, qsa_stops_create(o->stops, o->n_stops, &g->stops));
     free(biases);
     return is_good;
 }
@@ -84,8 +81,8 @@ void generation_close(generation *g)
     qsa_sampler_destroy(g->sampler);
     qsa_session_close(g->session);
     qsa_context_destroy(g->context);
+    qsa_stops_destroy(g->stops);
     free(g->logits);
-    free(g->kept);
 }
 
 /* ---- reading ---- */
@@ -136,59 +133,45 @@ static bool write_out(const generation *g, const char *bytes, size_t n)
     return false;
 }
 
-/* Where the first stop string in text [n] begins; n if there is none. */
-static size_t find_stop(const generation *g, const char *text, size_t n)
+/* Writes whole characters; keeps the bytes of one that is not whole yet. */
+static bool write_whole(generation *g, const char *bytes, size_t n)
 {
-    size_t first = n;
-    for (size_t i = 0; i < g->options->n_stops; i++) {
-        const char *stop = g->options->stops[i];
-        const size_t length = strlen(stop);
-        for (size_t at = 0; at + length <= n && at < first; at++)
-            if (memcmp(text + at, stop, length) == 0)
-                first = at;
-    }
-    return first;
+    char *text = memory_new(g->n_cut + n, 1);
+    memcpy(text, g->cut, g->n_cut);
+    memcpy(text + g->n_cut, bytes, n);
+    n += g->n_cut;
+    const size_t whole = utf8_whole(text, n);
+    g->n_cut = n - whole;
+    assert(g->n_cut < sizeof g->cut);
+    memcpy(g->cut, text + whole, g->n_cut);
+    const bool is_written = write_out(g, text, whole);
+    free(text);
+    return is_written;
 }
 
-/* How many bytes at the end of text [n] are the beginning of a stop string: the most of any. */
-static size_t begun_stop(const generation *g, const char *text, size_t n)
-{
-    size_t most = 0;
-    for (size_t i = 0; i < g->options->n_stops; i++) {
-        const char *stop = g->options->stops[i];
-        for (size_t length = strlen(stop) - 1; length > most; length--)
-            if (length <= n && memcmp(text + n - length, stop, length) == 0)
-                most = length;
-    }
-    return most;
-}
-
-/* Writes what is certain of the bytes kept and those of the token: whole characters before any stop string, and before
- * what may become one. Sets g->ending at a stop string. */
+/* Sets g->ending at a stop string. */
 static bool write_token(generation *g, int32_t token)
 {
-    const char *bytes;
-    size_t n;
+    const char *bytes, *text;
+    size_t n, n_text;
     if (!good(g, qsa_model_token_bytes(g->model, token, &bytes, &n)))
         return false;
     if (!g->options->shows_controls && qsa_model_is_control(g->model, token))
         n = 0;
-    char *text = memory_new(g->n_kept + n + 1, 1);
-    if (g->n_kept > 0)
-        memcpy(text, g->kept, g->n_kept);
-    memcpy(text + g->n_kept, bytes, n);
-    n += g->n_kept;
-    const size_t stop = find_stop(g, text, n);
-    const bool is_stopped = stop < n;
-    const size_t certain = is_stopped ? stop : utf8_whole(text, n - begun_stop(g, text, n));
-    const bool is_written = write_out(g, text, certain);
-    g->n_kept = is_stopped ? 0 : n - certain;
-    memmove(text, text + certain, g->n_kept);
-    free(g->kept);
-    g->kept = text;
-    if (is_stopped)
+    if (!good(g, qsa_stops_take(g->stops, bytes, n, &text, &n_text)))
+        return false;
+    if (qsa_stops_found(g->stops, NULL))
         g->ending = "stop string";
-    return is_written;
+    return write_whole(g, text, n_text);
+}
+
+/* What was held back for a stop string that did not come, and for a character that stays cut. */
+static bool write_rest(generation *g)
+{
+    const char *text;
+    size_t n;
+    qsa_stops_held(g->stops, &text, &n);
+    return write_whole(g, text, n) && write_out(g, g->cut, g->n_cut);
 }
 
 static bool is_full(const generation *g)
@@ -233,5 +216,5 @@ bool generation_write(generation *g, uint32_t tokens, bool keeps_last)
     while (is_good && !g->ending && !is_interrupted(g))
         is_good = write_next(g, tokens, keeps_last);
     g->generate_seconds = clock_seconds() - begin;
-    return is_good && write_out(g, g->kept, g->n_kept);
+    return is_good && write_rest(g);
 }

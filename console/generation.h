@@ -15,6 +15,7 @@ typedef struct generation_options {
     size_t n_stops;
     bool ignores_ends;   /* end tokens are never chosen */
     bool shows_controls; /* control tokens are written, not left out */
+    unsigned given;      /* bit option - SAMPLING_TEMP: the command line has that option (sampling_options.h) */
     bool has_seed;       /* sampler.seed counts, not the random numbers saved with the session */
 } generation_options;
 
@@ -29,8 +30,9 @@ typedef struct generation {
     qsa_sampler *sampler;
     float *logits; /* [vocabulary] after the last token */
     const generation_options *options;
-    char *kept; /* bytes not written yet: of a character that is not whole, or with which a stop string may begin */
-    size_t n_kept;
+    qsa_stops *stops;
+    char cut[8]; /* bytes of a character that is not whole yet */
+    size_t n_cut;
 
     /* what was done */
     uint64_t loaded, read, generated,

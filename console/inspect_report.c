@@ -6,6 +6,7 @@
 #include "console/json_line.h"
 #include "console/left_out_table.h"
 #include "console/plan_table.h"
+#include "console/sampling_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -93,6 +94,14 @@ static void print_model(const inspect_report *r)
            info->ngram_layers == 1 ? "layer" : "layers");
 }
 
+static void print_sampling(const qsa_model *model)
+{
+    qsa_sampler_options sampling;
+    char words[SAMPLING_WORDS];
+    if (qsa_model_get_sampling(model, &sampling))
+        printf("sampling   recommended: %s\n", sampling_words(&sampling, words)[0] ? words : "--temp 0");
+}
+
 static void print_rotation(const qsa_model_info *info)
 {
     printf("rotation   theta %.9g on the first %" PRIu32 " dimensions, sections %" PRIu32 " %" PRIu32 " %" PRIu32
@@ -132,6 +141,7 @@ void inspect_report_print(const inspect_report *r)
 {
     print_file(r);
     print_model(r);
+    print_sampling(r->model);
     print_attention(r);
     print_memory(r);
     plan_print(stdout, &r->here);
@@ -199,6 +209,21 @@ static void add_tokens(json_t *all, const qsa_model_info *info)
     add_count(all, "draft_layers", info->draft_layers);
 }
 
+static void add_sampling(json_t *all, const qsa_model *model)
+{
+    qsa_sampler_options s;
+    json_t *sampling = qsa_model_get_sampling(model, &s) ? json_object() : json_null();
+    if (json_is_object(sampling)) {
+        json_line_set(sampling, "temp", json_line_number((double)s.temperature));
+        add_count(sampling, "top_k", s.top_k);
+        json_line_set(sampling, "top_p", json_line_number((double)s.top_p));
+        json_line_set(sampling, "min_p", json_line_number((double)s.min_p));
+        json_line_set(sampling, "penalty_repeat", json_line_number((double)s.repeat_penalty));
+        add_count(sampling, "penalty_last_n", s.penalty_tokens);
+    }
+    json_line_set(all, "sampling", sampling);
+}
+
 static void add_attention(json_t *all, const qsa_model_info *info)
 {
     const qsa_config *c = &info->qsa;
@@ -236,6 +261,7 @@ void inspect_report_json(const inspect_report *r)
     add_file(all, r);
     add_model(all, &r->info);
     add_tokens(all, &r->info);
+    add_sampling(all, r->model);
     add_attention(all, &r->info);
     add_memory(all, r);
     json_line_set(all, "left_out", left_out_json(r->model));

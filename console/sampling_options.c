@@ -5,24 +5,28 @@
 #include "console/memory.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char SAMPLING_USAGE[] =
-    "      --temp X        sampling temperature, 0 to 1000; 0 (default): greedy\n"
-    "      --top-k N       sample from the N most likely tokens; 0 (default): from all\n"
-    "      --top-p X       sample from the most likely tokens whose probabilities add up to X, above 0 to 1; default "
-    "1\n"
-    "      --min-p X       drop tokens less likely than X times the most likely one, 0 to 1; default 0\n"
-    "      --seed N        seed of the sampler; default 0, with --load the saved state\n"
-    "      --repeat-penalty X     divide the logits of recent tokens by X, above 0 to 100; default 1: none\n"
+    "\nChoosing the next token. Defaults are those below, or what the model's file recommends.\n"
+    "      --temp X        temperature, 0 to 1000; default 0: always the most likely token\n"
+    "      --top-k N       choose among the N most likely tokens; default 0: all\n"
+    "      --top-p X       among the most likely tokens whose probabilities add up to X, above 0 to 1; default 1: all\n"
+    "      --min-p X       among tokens at least X times as likely as the most likely one, 0 to 1; default 0: all\n"
+    "      --seed N        seed of the random numbers; default 0, with --load the saved state\n"
+    "      --repeat-penalty X     recent tokens: divide positive logits by X, multiply others by X; above 0 to 100;\n"
+    "                             default 1: none\n"
     "      --presence-penalty X   lower the logits of recent tokens by X, -100 to 100; default 0\n"
-    "      --frequency-penalty X  and by X for each time they occur, -100 to 100; default 0\n"
-    "      --repeat-last-n N      recent: among the last N tokens of prompt and answer, at most 16777216; default 64\n"
-    "      --logit-bias ID+X      add X to the logit of token ID; ID-X: subtract; ID-inf: never; may be repeated\n"
-    "      --stop TEXT     end before this text, wherever its tokens begin; may be repeated\n"
+    "      --frequency-penalty X  lower them by X for each time the token occurs, -100 to 100; default 0\n"
+    "      --repeat-last-n N      recent tokens are the last N of prompt and answer, 0 to 16777216; default 64\n"
+    "      --logit-bias ID+X      add X to the logit of token ID; ID-X subtracts, ID-inf forbids the token; "
+    "repeatable\n"
+    "\nEnding the text.\n"
+    "      --stop TEXT     end before this text, which is not written; repeatable\n"
     "      --ignore-eos    never choose a token that ends the text\n"
-    "      --show-controls write control tokens, such as <|im_end|>, that are generated; default: leave them out\n";
+    "      --show-controls write control tokens, such as <|im_end|>, too\n";
 
 static bool add_stop(const options *o, generation_options *g)
 {
@@ -134,7 +138,65 @@ int sampling_option(const options *o, int option, generation_options *g)
 {
     if (option < SAMPLING_TEMP || option >= SAMPLING_OPTION_END)
         return 0;
-    return take(o, option, g) ? 1 : -1;
+    if (!take(o, option, g))
+        return -1;
+    g->given |= 1u << (option - SAMPLING_TEMP);
+    return 1;
+}
+
+static size_t add_number(char *out, size_t n, const char *option, float value, float usual)
+{
+    if (value == usual || n >= SAMPLING_WORDS)
+        return n;
+    const int digits = value == (float)(int)value ? 9 : 6; /* counts in full; 0.95, not 0.949999988 */
+    return n +
+           (size_t)snprintf(out + n, SAMPLING_WORDS - n, "%s%s %.*g", n > 0 ? " " : "", option, digits, (double)value);
+}
+
+const char *sampling_words(const qsa_sampler_options *s, char out[SAMPLING_WORDS])
+{
+    qsa_sampler_options usual;
+    size_t n = 0;
+    qsa_sampler_options_init(&usual);
+    out[0] = '\0';
+    n = add_number(out, n, "--temp", s->temperature, usual.temperature);
+    n = add_number(out, n, "--top-k", (float)s->top_k, (float)usual.top_k);
+    n = add_number(out, n, "--top-p", s->top_p, usual.top_p);
+    n = add_number(out, n, "--min-p", s->min_p, usual.min_p);
+    n = add_number(out, n, "--repeat-penalty", s->repeat_penalty, usual.repeat_penalty);
+    (void)add_number(out, n, "--repeat-last-n", (float)s->penalty_tokens, (float)usual.penalty_tokens);
+    return out;
+}
+
+static bool is_given(const generation_options *g, int option)
+{
+    return g->given >> (option - SAMPLING_TEMP) & 1;
+}
+
+void sampling_take_recommended(const char *command, const qsa_model *model, generation_options *g)
+{
+    qsa_sampler_options *s = &g->sampler, file, usual;
+    char words[SAMPLING_WORDS];
+    if (!qsa_model_get_sampling(model, &file))
+        return;
+    qsa_sampler_options_init(&usual);
+    /* An option that was given stays, and is not said. */
+#define TAKE(option, field)                                                                                            \
+    do {                                                                                                               \
+        if (is_given(g, option))                                                                                       \
+            file.field = usual.field;                                                                                  \
+        else                                                                                                           \
+            s->field = file.field;                                                                                     \
+    } while (0)
+    TAKE(SAMPLING_TEMP, temperature);
+    TAKE(SAMPLING_TOP_K, top_k);
+    TAKE(SAMPLING_TOP_P, top_p);
+    TAKE(SAMPLING_MIN_P, min_p);
+    TAKE(SAMPLING_REPEAT, repeat_penalty);
+    TAKE(SAMPLING_LAST, penalty_tokens);
+#undef TAKE
+    if (sampling_words(&file, words)[0])
+        options_say(command, "sampling as the file recommends: %s", words);
 }
 
 void sampling_options_free(generation_options *g)

@@ -39,6 +39,13 @@ enum {
 
 extern const char SAMPLING_USAGE[];
 
+/* What these options would be on a command line: "--temp 1 --top-k 20"; "" for the defaults. */
+enum { SAMPLING_WORDS = 200 };
+const char *sampling_words(const qsa_sampler_options *sampler, char out[SAMPLING_WORDS]);
+
+/* What the model's file recommends, for options that were not given; says so on standard error. */
+void sampling_take_recommended(const char *command, const qsa_model *model, generation_options *g);
+
 /* 1: taken; 0: not an option of these; -1: wrong, which was said. Lists in g are freed by sampling_options_free. */
 int sampling_option(const options *o, int option, generation_options *g);
 void sampling_options_free(generation_options *g);

@@ -396,6 +396,10 @@ typedef struct qsa_sampler_options {
 
 void qsa_sampler_options_init(qsa_sampler_options *options);
 
+/* The defaults, with what the model's file recommends in their place (general.sampling.temp, .top_k, .top_p, .min_p,
+ * .penalty_repeat, .penalty_last_n). Returns whether it recommends anything. */
+bool qsa_model_get_sampling(const qsa_model *model, qsa_sampler_options *out_options);
+
 /* vocabulary: info.tokens of the model; ids from there on have no text and are never drawn. Errors: QSA_E_ARGUMENT (an
  * option out of its range, by name), QSA_E_MEMORY. */
 qsa_status qsa_sampler_create(const qsa_sampler_options *options, uint32_t vocabulary, qsa_sampler **out_sampler);
@@ -408,6 +412,26 @@ void qsa_sampler_accept(qsa_sampler *sampler, const int32_t *tokens, size_t n);
 /* The next token, given logits [vocabulary]. Draws one random number unless greedy. Errors: QSA_E_NONFINITE (a
  * logit, which is named), QSA_E_ARGUMENT (the biases leave no token); nothing is drawn. */
 qsa_status qsa_sampler_next(qsa_sampler *sampler, const float *logits, int32_t *out_token);
+
+/* ---- stop strings ---- */
+
+/* Finds strings that end a text among the bytes that tokens stand for, wherever the tokens are cut. */
+typedef struct qsa_stops qsa_stops;
+
+/* strings [n], none empty, are copied. Errors: QSA_E_ARGUMENT (an empty string). */
+qsa_status qsa_stops_create(const char *const *strings, size_t n, qsa_stops **out_stops);
+void qsa_stops_destroy(qsa_stops *stops);
+
+/* Takes the bytes [n] of the next token. *out_text [*out_n] is what can be shown now: it belongs to no stop string and
+ * cannot be the beginning of one; valid until the next call. The stop string whose last byte comes first counts, of
+ * several the longest; it and all that follows is dropped. Errors: QSA_E_MEMORY (nothing was taken). */
+qsa_status qsa_stops_take(qsa_stops *stops, const char *bytes, size_t n, const char **out_text, size_t *out_n);
+
+/* Whether a stop string was found, and which; out_index may be NULL. */
+bool qsa_stops_found(const qsa_stops *stops, size_t *out_index);
+
+/* What is held back, because a stop string may begin with it: to be shown if the text ends here for another reason. */
+void qsa_stops_held(const qsa_stops *stops, const char **out_text, size_t *out_n);
 
 /* ---- sessions as files ---- */
 

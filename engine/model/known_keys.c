@@ -18,6 +18,12 @@ static const char *const read_keys[] = {
     "general.alignment",
     "general.name",
     "general.type",
+    "general.sampling.temp",
+    "general.sampling.top_k",
+    "general.sampling.top_p",
+    "general.sampling.min_p",
+    "general.sampling.penalty_repeat",
+    "general.sampling.penalty_last_n",
     "split.no",
     "split.count",
     "split.tensors.count",
@@ -126,6 +132,7 @@ typedef struct unneeded_key {
 static const char ABOUT[] = "about the file";
 
 static const unneeded_key unneeded_keys[] = {
+    {"general.sampling.", "a way of sampling that is not offered here"},
     {"general.", ABOUT},
     {"quantize.", "how the file was quantised"},
     {"tokenizer.chat_template", "chat template"},

@@ -4,6 +4,7 @@
 #include "base/available.h"
 #include "base/error.h"
 #include "file/gguf_residency.h"
+#include "model/sampling_keys.h"
 #include "model/tokenizer_keys.h"
 #include "model/weight_kinds.h"
 
@@ -119,6 +120,7 @@ static qsa_status open_parts(qsa_model *model, const char *path, qsa_residency r
     ENGINE_TRY(gguf_file_open(path, &model->file));
     ENGINE_TRY(model_shape_read(model->file, &model->shape));
     ENGINE_TRY(tokenizer_from_keys(model->file, model->shape.vocabulary, &model->tokens, &model->info.tokenizer));
+    ENGINE_TRY(sampling_from_keys(model->file, &model->sampling, &model->recommends_sampling));
     ENGINE_TRY(settle_weights(model, residency));
     ENGINE_TRY(model_weights_bind(model->file, &model->shape, model->storage, &model->weights));
     model->maps_embedding = gguf_file_mapped_at(model->file, model->weights.embedding.data) != NULL &&
@@ -172,6 +174,12 @@ void qsa_model_close(qsa_model *model)
 void qsa_model_get_info(const qsa_model *model, qsa_model_info *out_info)
 {
     *out_info = model->info;
+}
+
+bool qsa_model_get_sampling(const qsa_model *model, qsa_sampler_options *out_options)
+{
+    *out_options = model->sampling;
+    return model->recommends_sampling;
 }
 
 const char *qsa_model_file_at(const qsa_model *model, const void *address)

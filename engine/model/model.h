@@ -18,6 +18,8 @@ struct qsa_model {
     uint64_t taken_bytes;                         /* of them: loaded or locked */
     bool maps_embedding, maps_table;              /* their rows are fetched from the file */
     left_out left_out;
+    qsa_sampler_options sampling; /* that the file recommends */
+    bool recommends_sampling;
     tokenizer *tokens;
     qsa_model_info info;
 };

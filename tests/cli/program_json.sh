@@ -3,17 +3,6 @@
 
 tiny=$golden/model/tiny-q8_0.gguf
 
-# The file's general.name, overwritten by other bytes of the same length.
-rename_model() { # from, to, name as a Python expression of 8 bytes
-    python3 - "$1" "$2" "$3" <<'PY'
-import sys
-data = open(sys.argv[1], "rb").read()
-name, new = b"qsa-tiny", eval(sys.argv[3])
-assert data.count(name) == 1 and len(new) == len(name)
-open(sys.argv[2], "wb").write(data.replace(name, new))
-PY
-}
-
 # The one line in out is JSON of UTF-8, and holds these bytes under the key: as text, or all of them in KEY_hex.
 holds() { # key, bytes as a Python expression
     python3 - "$folder/out" "$1" "$2" <<'PY' || fail "no valid JSON with $1 = $2: $(cat "$folder/out")"
@@ -31,7 +20,7 @@ PY
 # Names in the file: broken UTF-8 of each kind, control characters, quotes, a character outside the first plane.
 for name in 'b"\xff\xfename\x80!"' 'b"\xed\xa0\x80abcde"' 'b"\xc0\x80\xe2\x82abc\xe2"' 'b"\xf4\x90\x80\x80\xf5abc"' \
     'b"\x01\x1b[31m\x7f\n"' 'b"\"}, {\"\\\n"' 'b"\xf0\x9f\x98\x80\xc3\xa9\xc3\xa9"'; do
-    rename_model "$tiny" "$folder/named.gguf" "$name"
+    python3 "$(dirname "$0")/gguf_edit.py" "$tiny" "$folder/named.gguf" "keys['general.name'] = string, $name"
     run 0 inspect --json "$folder/named.gguf"
     holds name "$name"
 done

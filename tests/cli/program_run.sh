@@ -163,4 +163,57 @@ refuses 2 "--stop must be a text" run -m "$tiny" -p a --stop ""
 refuses 2 "--repeat-penalty must be above 0" run -m "$tiny" -p a --repeat-penalty 0
 refuses 1 "a bias for token" run -m "$tiny" -p a --logit-bias 99999999+1
 
+# What the file recommends holds for options that are not given, and is said.
+edit="python3 $(dirname "$0")/gguf_edit.py"
+$edit "$tiny" "$folder/advice.gguf" 'keys["general.sampling.temp"] = f32, 1.2' 'keys["general.sampling.top_k"] = i32, 40' \
+    'keys["general.sampling.penalty_last_n"] = i32, -1' 'keys["general.sampling.mirostat"] = i32, 0'
+run 0 run -m "$tiny" -p "The river" -n 40 -t 1 --temp 1.2 --top-k 40 --seed 5
+cp "$folder/out" "$folder/drawn"
+cmp -s "$folder/drawn" "$folder/whole" && fail "the text that was drawn is the greedy one: choose another seed"
+run 0 run -m "$folder/advice.gguf" -p "The river" -n 40 -t 1 --seed 5
+cmp -s "$folder/out" "$folder/drawn" || fail "what the file recommends is not applied"
+grep -qF -- "sampling as the file recommends: --temp 1.2 --top-k 40 --repeat-last-n 16777216" "$folder/err" ||
+    fail "does not say what the file recommends"
+run 0 run -m "$folder/advice.gguf" -p "The river" -n 40 -t 1 --temp 0 --repeat-last-n 64
+cmp -s "$folder/out" "$folder/whole" || fail "--temp 0 does not replace what the file recommends"
+grep -qF -- "recommends: --top-k 40" "$folder/err" || fail "says more than it takes from the file"
+run 0 run -m "$folder/advice.gguf" -p "The river" -n 1 -t 1 --temp 0 --top-k 0 --repeat-last-n 9
+grep -qF "recommends" "$folder/err" && fail "says a recommendation of which nothing was taken"
+run 0 inspect "$folder/advice.gguf"
+says "sampling   recommended: --temp 1.2 --top-k 40 --repeat-last-n 16777216"
+says "a way of sampling that is not offered here"
+run 0 inspect --json "$folder/advice.gguf"
+is_json "$folder/out" 'lines[0]["sampling"]["top_k"] == 40 and abs(lines[0]["sampling"]["temp"] - 1.2) < 1e-6'
+run 0 inspect --json "$tiny"
+is_json "$folder/out" 'lines[0]["sampling"] is None'
+for wrong in '"general.sampling.temp"] = f32, 1001' '"general.sampling.temp"] = f32, float("nan")' \
+    '"general.sampling.top_p"] = f32, 1.5' '"general.sampling.top_k"] = string, b"20"' \
+    '"general.sampling.top_k"] = array, (i32, [1, 2])'; do
+    $edit "$tiny" "$folder/wrong.gguf" "keys[$wrong"
+    refuses 1 "general.sampling" run -m "$folder/wrong.gguf" -p a
+done
+
+# Every end token ends the text, unless it is ignored; control tokens are written only on request.
+for end in 556 558; do # <|endoftext|>, <|im_end|>
+    run 0 run -m "$tiny" -p "The river" -n 9 -t 1 --logit-bias $end+1000
+    [ -s "$folder/out" ] && fail "end token $end is written"
+    grep -q "stopped: end of text" "$folder/err" || fail "token $end does not end the text"
+done
+run 0 run -m "$tiny" -p "The river" -n 40 -t 1 --logit-bias 556+1000 --logit-bias 558+1000 --ignore-eos
+cmp -s "$folder/out" "$folder/whole" || fail "--ignore-eos: the ends are not what is left out"
+run 0 run -m "$tiny" -p "The river" -n 3 -t 1 --logit-bias 557+1000 # <|im_start|>
+[ -s "$folder/out" ] && fail "a control token is written"
+grep -q "decode *2 tokens" "$folder/err" || fail "a control token ends the text"
+run 0 run -m "$tiny" -p "The river" -n 3 -t 1 --logit-bias 557+1000 --show-controls
+[ "$(cat "$folder/out")" = "<|im_start|><|im_start|><|im_start|>" ] || fail "--show-controls does not show them"
+
+# Rows of the vocabulary without a text are never chosen, whatever their logits.
+$edit "$tiny" "$folder/padded.gguf" 'keys["tokenizer.ggml.tokens"][1][1][560:] = []' \
+    'keys["tokenizer.ggml.token_type"][1][1][560:] = []'
+for seed in 1 2 3; do
+    run 0 run -m "$folder/padded.gguf" -p "The river" -n 300 -t 2 --temp 50 --seed $seed --ignore-eos
+    grep -q "decode *299 tokens" "$folder/err" || fail "a padded vocabulary ends the text"
+done
+refuses 1 "a bias for token 560; the vocabulary has 560" run -m "$folder/padded.gguf" -p a --logit-bias 560+1
+
 finish

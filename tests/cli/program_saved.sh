@@ -114,11 +114,26 @@ cp "$tiny" "$folder/model.gguf"
 printf '%s' "$text" >"$folder/text"
 ln -s model.gguf "$folder/link"
 for target in model.gguf text link ./text; do
-    refuses 1 "a file that is no saved session is not replaced" run -m "$folder/model.gguf" -f "$folder/text" -n 1 -t 1 \
+    refuses 1 "a file that is no saved session is not replaced" run -m "$folder/model.gguf" -p "$text" -n 1 -t 1 \
         --save "$folder/$target"
 done
 cmp -s "$tiny" "$folder/model.gguf" || fail "the model was replaced"
 rm "$folder/link"
+
+# Nor is what is read or written by another way, even where it is empty: the prompt, standard input and output.
+: >"$folder/empty"
+ln "$folder/empty" "$folder/hard"
+for target in empty ./empty hard; do
+    refuses 1 "it is the file that is read" run -m "$tiny" -f "$folder/empty" -p "$text" -n 1 -t 1 --save "$folder/$target"
+done
+refuses 1 "it is the file that is read" run -m "$tiny" -f "$folder/text" -n 1 -t 1 --save "$folder/text"
+"$QSA" run -m "$tiny" -p "$text" -n 1 -t 1 --save "$folder/empty" <"$folder/empty" >"$folder/out" 2>"$folder/err"
+grep -qF "it is the file that is read" "$folder/err" || fail "standard input is replaced"
+"$QSA" run -m "$tiny" -p "$text" -n 1 -t 1 --save "$folder/empty" >"$folder/empty" 2>"$folder/err" </dev/null
+grep -qF "it receives the output" "$folder/err" || fail "standard output is replaced"
+refuses 1 "a file that is no model file is not replaced" make "$folder/text"
+refuses 1 "a file that is no SVG drawing is not replaced" bench --seconds 1 --svg "$folder/text"
+[ "$(cat "$folder/text")" = "$text" ] || fail "a text was replaced"
 
 # A new session is private; an old file keeps its mode; a link stays one.
 rm -f "$saved"
@@ -149,7 +164,7 @@ refuses 1 "profile is bf16 in the file, f32 here" run -m "$tiny" --load "$saved"
 refuses 1 "here" run -m "$golden/model/tiny-q8_0.gguf" --load "$saved"
 refuses 1 "here" run -m "$tiny" --load "$saved" --weights f32
 refuses 1 "nowhere" run -m "$tiny" --load "$folder/nowhere"
-refuses 1 "cannot save to" run -m "$tiny" -p a --save "$folder/nowhere/a"
+refuses 1 "cannot write" run -m "$tiny" -p a --save "$folder/nowhere/a"
 refuses 1 "not a regular file" run -m "$tiny" -p a --save /dev/null
 refuses 1 "not a regular file" run -m "$tiny" -p a --save "$folder"
 
@@ -220,5 +235,15 @@ for case in INT:130 TERM:143 HUP:129; do
     cmp -s "$folder/cut" "$folder/start" || fail "$signal: the text before it is another one"
     rm "$folder/stopped.qsa"
 done
+
+# Under nohup, HUP does not end a run.
+(trap '' HUP; exec "$QSA" run -m "$tiny" -p "The river" -n 3000 -t 1 >"$folder/out" 2>"$folder/err") &
+program=$!
+for _ in $(seq 100); do
+    [ -s "$folder/out" ] && break
+    sleep 0.1
+done
+kill -HUP $program 2>/dev/null
+wait $program || fail "HUP ends a run that ignores it"
 
 finish
