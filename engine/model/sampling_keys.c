@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what a file recommends for sampling. */
+/* The defaults of sampling, and what a file recommends in their place. */
 #include "model/sampling_keys.h"
 
 #include "base/error.h"
 #include "file/gguf_keys.h"
 
 enum { MAX_COUNT = 1 << 24 };
+
+/* Stands here, below the sampler, because a file changes these defaults. */
+void qsa_sampler_options_init(qsa_sampler_options *options)
+{
+    *options = (qsa_sampler_options){
+        .size_bytes = sizeof *options, .top_p = 1.0f, .repeat_penalty = 1.0f, .penalty_tokens = 64};
+}
 
 /* Below 0: the value that `negative` says. Beyond the sampler's range: refused. */
 typedef struct sampling_key {

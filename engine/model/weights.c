@@ -362,7 +362,8 @@ qsa_status model_weights_bind(const gguf_file *file, const model_shape *shape, q
         model_weights_free(&w);
         return b.status;
     }
-    qsort(w.scales, w.scale_count, sizeof *w.scales, compare_scales);
+    if (w.scale_count > 0)
+        qsort(w.scales, w.scale_count, sizeof *w.scales, compare_scales);
     *out_weights = w;
     return QSA_OK;
 }

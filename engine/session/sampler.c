@@ -37,12 +37,6 @@ struct qsa_sampler {
 
 /* ---- options ---- */
 
-void qsa_sampler_options_init(qsa_sampler_options *options)
-{
-    *options = (qsa_sampler_options){
-        .size_bytes = sizeof *options, .top_p = 1.0f, .repeat_penalty = 1.0f, .penalty_tokens = 64};
-}
-
 static qsa_status check_range(const char *name, float value)
 {
     const float most = MAX_PENALTY;

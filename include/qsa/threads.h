@@ -16,7 +16,8 @@ QSA_API void qsa_threads_destroy(qsa_threads *threads);
 QSA_API uint32_t qsa_threads_count(const qsa_threads *threads);
 
 /* Runs work(context, part, parts) for every part in [0, parts), parts being qsa_threads_count: part 0 on the calling
- * thread, each other part on a worker of its own, in the default floating point environment. Returns when all have
+ * thread, which rounds to nearest meanwhile, each other part on a worker of its own, in the default floating point
+ * environment. Returns when all have
  * finished; what they wrote is visible then. One call at a time per pool, and none from inside work. Errors:
  * QSA_E_ARGUMENT (a pool or work that is NULL). */
 typedef void qsa_thread_work(void *context, uint32_t part, uint32_t parts);

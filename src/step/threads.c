@@ -9,6 +9,7 @@
 #include "base/status.h"
 
 #include <assert.h>
+#include <fenv.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <qsa/threads.h>
@@ -143,7 +144,7 @@ static void *worker_main(void *argument)
 {
     const pool_worker *worker = argument;
     qsa_threads *pool = worker->pool;
-    (void)qsa_float_env_enter(); /* not the one inherited from the creator */
+    fesetenv(FE_DFL_ENV); /* not the one inherited from the creator */
     for (uint64_t seen = 0;; seen++) {
         await_round(pool, seen);
         if (pool->stop)

@@ -45,14 +45,17 @@ typedef struct round_log {
     uint32_t parts;
     atomic_uint runs[16]; /* of each part */
     bool rounds_up[16];   /* whether a part rounds so, and not to nearest */
+    int rounding[16];     /* what a part's environment says; the caller's may say what it computes by no longer */
 } round_log;
 
 static void note_part(void *context, uint32_t part, uint32_t parts)
 {
     round_log *log = context;
-    log->parts = parts;
+    if (part == 0)
+        log->parts = parts;
     volatile float one = 1, tiny = 1e-20f;
     log->rounds_up[part] = one + tiny > 1;
+    log->rounding[part] = fegetround();
     atomic_fetch_add(&log->runs[part], 1);
 }
 
@@ -73,6 +76,7 @@ static void every_part_runs_once_a_round_in_the_default_environment(void **state
         for (uint32_t part = 0; part < 16; part++) {
             assert_int_equal(log.runs[part], part < count ? ROUNDS : 0);
             assert_false(log.rounds_up[part]);
+            assert_true(part == 0 || part >= count || log.rounding[part] == FE_TONEAREST);
         }
         qsa_threads_destroy(threads);
     }
